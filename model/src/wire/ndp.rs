@@ -29,6 +29,8 @@ pub struct Discovery {
     pub target: [u8; 16],
     /// The Ethernet address of who asks, or of the target.
     pub mac: Option<[u8; 6]>,
+    /// Of an answer: it takes the place of another address that was known before. One for somebody else (a proxy's) does not.
+    pub overrides: bool,
 }
 
 /// The group that a host which has `address` listens to for such questions (RFC 4291, 2.7.1).
@@ -66,7 +68,8 @@ impl Discovery {
             options = next;
         }
         let (source, destination) = (array(ip, 8), array(ip, 24));
-        Some(Discovery { request, source, destination, target: array(fixed, 8), mac })
+        let overrides = !request && fixed[4] & OVERRIDE != 0;
+        Some(Discovery { request, source, destination, target: array(fixed, 8), mac, overrides })
     }
 
     /// Writes the message of a sender with the Ethernet address `mac`, whatever [`Discovery::mac`] is.
@@ -80,7 +83,7 @@ impl Discovery {
         out[40] = if self.request { SOLICITATION } else { ADVERTISEMENT };
         if !self.request {
             let multicast = self.destination[0] == 0xff;
-            out[44] = OVERRIDE | if multicast { 0 } else { SOLICITED };
+            out[44] = if self.overrides { OVERRIDE } else { 0 } | if multicast { 0 } else { SOLICITED };
         }
         out[48..64].copy_from_slice(&self.target);
         (out[64], out[65]) = (if self.request { SOURCE } else { TARGET }, 1);
@@ -118,7 +121,14 @@ mod tests {
             address
         };
         let (source, target) = (address([1, 0]), address([0, 1]));
-        Discovery { request: true, source, destination: solicited_node(&target), target, mac: Some(ASKER) }
+        Discovery {
+            request: true,
+            source,
+            destination: solicited_node(&target),
+            target,
+            mac: Some(ASKER),
+            overrides: false,
+        }
     }
 
     #[test]
@@ -128,15 +138,18 @@ mod tests {
         question.encode(ASKER, &mut bytes);
         assert_eq!(bytes, ASKED);
         assert_eq!(Discovery::decode(&bytes), Some(question));
-        let answer = Discovery {
-            request: false,
-            source: question.target,
-            destination: question.source,
-            mac: Some([2, 0, 0, 0, 0, 1]),
-            ..question
-        };
-        answer.encode([2, 0, 0, 0, 0, 1], &mut bytes);
-        assert_eq!(Discovery::decode(&bytes), Some(answer));
+        for overrides in [true, false] {
+            let answer = Discovery {
+                request: false,
+                source: question.target,
+                destination: question.source,
+                mac: Some([2, 0, 0, 0, 0, 1]),
+                overrides,
+                ..question
+            };
+            answer.encode([2, 0, 0, 0, 0, 1], &mut bytes);
+            assert_eq!(Discovery::decode(&bytes), Some(answer));
+        }
     }
 
     #[test]

@@ -53,7 +53,14 @@ fn questions() -> impl Strategy<Value = Vec<u8>> {
             } else {
                 let [source, target] =
                     [from, to].map(|end| [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, end]);
-                let discovery = Discovery { request, source, destination: target, target, mac: Some(mac) };
+                let discovery = Discovery {
+                    request,
+                    source,
+                    destination: target,
+                    target,
+                    mac: Some(mac),
+                    overrides: !request,
+                };
                 discovery.encode(mac, rest.first_chunk_mut().expect("room"));
                 Discovery::BYTES
             };

@@ -46,6 +46,8 @@ pub enum Neighbour {
 struct Came<'a> {
     now: u64,
     vlan: Option<u16>,
+    /// The Ethernet address that it came from.
+    from: [u8; 6],
     /// Which addresses are the port's own.
     has: &'a dyn Fn(&Place) -> bool,
 }
@@ -68,6 +70,8 @@ pub struct Neighbours {
     entries: HashMap<Place, Entry>,
     /// No question is due before.
     due: Option<u64>,
+    /// Frames that waited and were given up, until they are counted.
+    pub lost: u64,
 }
 
 struct Entry {
@@ -91,7 +95,7 @@ impl Entry {
 impl Neighbours {
     /// Of a port with the Ethernet address `mac`.
     pub fn new(mac: [u8; 6]) -> Neighbours {
-        Neighbours { mac, entries: HashMap::new(), due: None }
+        Neighbours { mac, entries: HashMap::new(), due: None, lost: 0 }
     }
 
     /// Looks up who is at a place; asks there from the port's address `from` if that is not known, or not for sure.
@@ -101,7 +105,8 @@ impl Neighbours {
         }
         if self.entries.len() >= MOST && !self.entries.contains_key(to) {
             let oldest = self.entries.iter().min_by_key(|entry| entry.1.used).map(|entry| *entry.0);
-            oldest.and_then(|oldest| self.entries.remove(&oldest));
+            let oldest = oldest.and_then(|oldest| self.entries.remove(&oldest));
+            self.lost += oldest.map_or(0, |entry| entry.waiting.len() as u64);
         }
         let entry = self.entries.entry(*to).or_insert_with(|| Entry::new(*from, now));
         (entry.used, entry.from) = (now, *from);
@@ -130,6 +135,7 @@ impl Neighbours {
                 if let Some(entry) = self.entries.get_mut(to) {
                     if entry.waiting.len() == WAITING {
                         entry.waiting.pop_front();
+                        self.lost += 1;
                     }
                     entry.waiting.push_back(frame.to_vec());
                 }
@@ -147,7 +153,7 @@ impl Neighbours {
         out: &mut impl FnMut(&[u8]),
     ) -> bool {
         let Some((ethernet, packet)) = Ethernet::decode(frame) else { return false };
-        let came = Came { now, vlan: ethernet.vlan, has: &has };
+        let came = Came { now, vlan: ethernet.vlan, from: ethernet.src, has: &has };
         match ethernet.ethertype {
             ETHERTYPE_ARP => {
                 let arp = packet.first_chunk().and_then(Arp::decode);
@@ -185,12 +191,15 @@ impl Neighbours {
     /// Asks again where an answer is due. Neighbours that have not answered are forgotten, with the frames that waited
     /// for them.
     pub fn run(&mut self, now: u64, out: &mut impl FnMut(&[u8])) {
-        let mac = self.mac;
+        let (mac, lost) = (self.mac, &mut self.lost);
         self.entries.retain(|ip, entry| {
             let waits = entry.tries > 0 && now >= entry.due;
             if waits && entry.tries < TRIES {
                 ask(mac, ip, entry, now, out);
                 return true;
+            }
+            if waits {
+                *lost += entry.waiting.len() as u64;
             }
             !waits
         });
@@ -225,13 +234,17 @@ impl Neighbours {
         let ours = message.request && (came.has)(&came.place(&message.target));
         let of = if message.request { &message.source } else { &message.target };
         let mac = message.mac.filter(|&mac| unicast(mac));
-        if let Some(mac) = mac.filter(|_| *of != [0; 16]) {
+        let stays = |entry: &Entry| {
+            !message.request && !message.overrides && entry.mac.is_some_and(|known| Some(known) != mac)
+        };
+        let stays = self.entries.get(&came.place(of)).is_some_and(stays);
+        if let Some(mac) = mac.filter(|_| *of != [0; 16] && !stays) {
             self.learn(came.now, &came.place(of), mac, ours, out);
         }
         if ours {
-            // Who has no address yet hears it with all others.
-            let (to, mac) = match (message.source, mac) {
-                (source, Some(mac)) if source != [0; 16] => (source, mac),
+            // Who has no address yet hears it with all others. A question need not say where its answer goes.
+            let (to, mac) = match message.source {
+                source if source != [0; 16] => (source, mac.unwrap_or(came.from)),
                 _ => (ALL_NODES, multicast_mac(&ALL_NODES).unwrap_or(EVERYBODY)),
             };
             let answer = Discovery {
@@ -240,6 +253,7 @@ impl Neighbours {
                 destination: to,
                 target: message.target,
                 mac: None,
+                overrides: true,
             };
             put_discovery(self.mac, mac, came.vlan, &answer, out);
         }
@@ -273,8 +287,14 @@ fn ask(mac: [u8; 6], (vlan, ip): &Place, entry: &mut Entry, now: u64, out: &mut 
         }
         _ => {
             let destination = ndp::solicited_node(ip);
-            let question =
-                Discovery { request: true, source: entry.from, destination, target: *ip, mac: None };
+            let question = Discovery {
+                request: true,
+                source: entry.from,
+                destination,
+                target: *ip,
+                mac: None,
+                overrides: false,
+            };
             put_discovery(mac, multicast_mac(&destination).unwrap_or(EVERYBODY), tag, &question, out);
         }
     }

@@ -95,7 +95,9 @@ fn three_questions_and_an_end() {
         assert_eq!(here.run(now), Some(now + SECOND));
     }
     assert_eq!(here.sent().len(), 3);
+    assert_eq!(here.table.lost, 0);
     assert_eq!(here.run(3 * SECOND), None);
+    assert_eq!(here.table.lost, 1, "the frame that waited");
     assert!(here.sent().is_empty() && here.table.entries.is_empty());
     // The next frame asks again; the ones that waited are gone.
     assert_eq!(here.look(4 * SECOND, there.own), Neighbour::Asked);
@@ -143,23 +145,73 @@ fn strangers_are_not_remembered() {
 #[test]
 fn duplicate_detection_of_ipv6_is_answered_to_all() {
     let (mut here, _) = pair(true);
+    let mut frames = Vec::new();
     let probe = Discovery {
         request: true,
         source: [0; 16],
         destination: ndp::solicited_node(&here.own),
         target: here.own,
         mac: None,
+        overrides: false,
     };
-    let mut body = [0; Discovery::BYTES];
-    probe.encode(PEER, &mut body);
-    let mut frame = vec![0; 14 + body.len()];
-    let ethernet = Ethernet { dst: [0x33; 6], src: PEER, vlan: None, ethertype: ETHERTYPE_IPV6 };
-    ethernet.encode(&mut frame).unwrap().copy_from_slice(&body);
-    here.hear(0, vec![frame]);
+    put_discovery(PEER, [0x33; 6], None, &probe, &mut |frame: &[u8]| frames.push(frame.to_vec()));
+    here.hear(0, frames);
     let answer = here.sent();
     assert_eq!(answer[0][..6], [0x33, 0x33, 0, 0, 0, 1]);
     assert_eq!(Discovery::decode(&answer[0][14..]).unwrap().destination, ALL_NODES);
     assert!(here.table.entries.is_empty());
+}
+
+/// An option of a question is its asker's Ethernet address; one to a single host may be without (RFC 4861, 4.3).
+#[test]
+fn who_asks_with_an_address_is_answered_alone() {
+    let (mut here, there) = pair(true);
+    let mut frames = Vec::new();
+    let question = Discovery {
+        request: true,
+        source: there.own,
+        destination: here.own,
+        target: here.own,
+        mac: None,
+        overrides: false,
+    };
+    put_discovery(PEER, MAC, None, &question, &mut |frame: &[u8]| frames.push(frame.to_vec()));
+    // The option becomes one that nobody knows.
+    let option = frames[0].len() - 8;
+    frames[0][option] = 200;
+    let checksum = u16::from_be_bytes([frames[0][56], frames[0][57]]).wrapping_sub(199 << 8);
+    let checksum = if frames[0][56] < 199 { checksum.wrapping_sub(1) } else { checksum };
+    frames[0][56..58].copy_from_slice(&checksum.to_be_bytes());
+    here.hear(0, frames);
+    let answer = &here.sent()[0];
+    assert_eq!(answer[..6], PEER);
+    assert_eq!(Discovery::decode(&answer[14..]).expect("an answer").destination, there.own);
+    assert_eq!(answer[14 + 44] & 0x40, 0x40, "it answers a question");
+}
+
+/// A proxy's answer does not take the place of the neighbour's own (RFC 4861, 7.2.5).
+#[test]
+fn an_answer_that_overrides_nothing_is_for_who_knows_nothing() {
+    let (mut here, there) = pair(true);
+    let mut answer = |mac: [u8; 6], overrides| {
+        let message = Discovery {
+            request: false,
+            source: there.own,
+            destination: here.own,
+            target: there.own,
+            mac: None,
+            overrides,
+        };
+        let mut frames = Vec::new();
+        put_discovery(mac, MAC, None, &message, &mut |frame: &[u8]| frames.push(frame.to_vec()));
+        here.look(0, there.own);
+        here.hear(0, frames);
+        here.look(0, there.own)
+    };
+    let other = [2, 0, 0, 0, 0, 0x65];
+    assert_eq!(answer(PEER, false), Neighbour::At(PEER));
+    assert_eq!(answer(other, false), Neighbour::At(PEER));
+    assert_eq!(answer(other, true), Neighbour::At(other));
 }
 
 #[test]
@@ -174,6 +226,8 @@ fn the_table_has_an_end() {
     assert_eq!(here.table.entries.len(), MOST);
     assert!(here.table.entries.values().all(|entry| entry.waiting.len() == WAITING));
     assert_eq!(here.sent().len(), 3000);
+    let given: usize = 3000 * 3 * WAITING;
+    assert_eq!(here.table.lost as usize, given - MOST * WAITING);
     let last = ipv4_to_gid((0x0a00_0000 + 2999u32).to_be_bytes());
     assert!(here.table.entries.contains_key(&(0, last)));
 }

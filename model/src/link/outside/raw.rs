@@ -285,7 +285,8 @@ impl Receiver for RawReceiver {
         let came = self.take(port, into);
         self.tell(into);
         self.set_alarm();
-        into.drop(Drop::Unsent, std::mem::take(&mut self.out.unsent));
+        let lost = std::mem::take(&mut self.neighbours.lost);
+        into.drop(Drop::Unsent, std::mem::take(&mut self.out.unsent) + lost);
         Ok(came? | sent)
     }
 
