@@ -29,7 +29,7 @@ impl Device {
     }
 
     /// How the link of a port is to software, by its cable; where ports are one, the first is that one.
-    pub(super) fn shows_link(&self, port: u8) -> bool {
+    pub(crate) fn shows_link(&self, port: u8) -> bool {
         match self.lag.is_on() && port == 0 {
             true => self.lag.is_up(),
             false => !self.is_pulled(port),

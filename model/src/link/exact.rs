@@ -361,7 +361,7 @@ impl<E: LinkEnv> Instant<'_, E> {
         if outside.leaving(from, to).is_some() {
             return self.cable.outbox.put(outside, (from, frame), self.env);
         }
-        let Some((mut p, payload)) = open(self.world, to, frame) else { return };
+        let Some((mut p, payload)) = open(self.world, (from, to), frame) else { return };
         self.world.arrives(&p, to);
         if !payload.is_empty() {
             p.payload = self.env.land(payload);
@@ -377,21 +377,19 @@ fn now() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// The packet in a frame that arrives at a port, and its payload; a damaged frame is counted there (at every
-/// card, if it is for all) and dropped, one that met congestion is counted.
-pub(crate) fn open<'a>(world: &mut World, to: PortId, frame: &'a [u8]) -> Option<(Packet, &'a [u8])> {
+/// The packet in a frame that arrives at a port, and its payload; a damaged frame is counted there (at all that it reaches, if it is
+/// for all) and dropped, one that met congestion is counted.
+pub(crate) fn open<'a>(world: &World, (from, to): Way, frame: &'a [u8]) -> Option<(Packet, &'a [u8])> {
     let (counter, packet) = match frames::decode(frame) {
         Ok(packet) if !frames::met_congestion(frame) => return Some(packet),
         Ok(packet) => (port::RX_ECN_MARKED, Some(packet)),
         Err(DropReason::Icrc) => (port::RX_ICRC_ERRORS, None),
         Err(_) => (port::RX_MALFORMED, None),
     };
-    let n = world.count() as usize;
-    for card in &mut world.cards[..n] {
-        if to == PortId::ALL || to.card == card.id {
-            let port = to.port as usize % crate::packet::PORTS;
-            card.counters[port].add(counter, 1);
-        }
+    let shows_link = |at: PortId| world.cards[usize::from(at.card)].shows_link(at.port);
+    let of_all = |at: PortId| at != from && shows_link(at) && world.takes_of_all(from, at);
+    for at in world.ports().filter(|&at| at == to || to == PortId::ALL && of_all(at)) {
+        world.cards[usize::from(at.card)].counters[usize::from(at.port)].add(counter, 1);
     }
     packet
 }

@@ -220,9 +220,10 @@ impl Engine<'_> {
     /// A frame arrives: its packet is received if it is whole.
     #[cold]
     pub(super) fn receive_frame(&mut self, slot: u32) {
-        let to = self.env.sim.slots.get(slot).packet.get().dst;
+        let p = self.env.sim.slots.get(slot).packet.get();
+        let way = (p.src, p.dst);
         self.assemble(slot, true);
-        let Some((mut packet, payload)) = exact::open(self.world, to, &self.env.step.tap.frame) else {
+        let Some((mut packet, payload)) = exact::open(self.world, way, &self.env.step.tap.frame) else {
             return;
         };
         if !payload.is_empty() {

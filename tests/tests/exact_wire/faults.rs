@@ -428,3 +428,37 @@ fn an_unreliable_connection_loses_whole_messages_only() {
     assert!((600..950).contains(&received));
     assert_ne!(counter(&[&b], "rx_icrc_errors"), 0);
 }
+
+/// What is for a group is damaged for all ports that it reaches, and counted at each.
+#[test]
+fn damaged_multicast_is_counted_where_it_comes() {
+    for clock in [None, Some(Profile::load("f10a").expect("a profile of our own").profile)] {
+        for (fault, counters) in
+            [("corrupt=1,seed=3", &["RX_ICRC_ERRORS", "RX_MALFORMED"][..]), ("mark", &["RX_ECN_MARKED"])]
+        {
+            let net = Net::with(NetOptions { clock: clock.clone(), ..exact(fault) });
+            let devices = [net.open(0), net.open(1)];
+            let x = Peer::new(&devices[0], Options { qp_type: QpType::UD, ..Options::default() });
+            x.init();
+            x.rtr(0, [0; 16], 0);
+            x.rts();
+            let mut group = [0; 16];
+            (group[0], group[1], group[15]) = (0xff, 0x0e, 1);
+            let ah = x.pd.create_ah(&x.av(group)).expect("an address handle");
+            let sge = [x.sge(0, 100)];
+            x.post(&[SendWr { ah: Some(&ah), remote_qpn: 0xff_ffff, ..x.wr(1, WqeOpcode::SEND, &sge) }]);
+            x.expect(1);
+            let counted = |card: usize, port| {
+                let port = devices[card].query_port(port).expect("the port");
+                counters.iter().map(|name| port.counter(name)).sum::<u64>()
+            };
+            let all = || [(0, 1), (0, 2), (1, 1), (1, 2)].map(|(card, port)| counted(card, port));
+            // In simulated time the sender is done before the packet has arrived.
+            let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+            while all() != [0, 1, 1, 1] && std::time::Instant::now() < until {
+                x.poll();
+            }
+            assert_eq!(all(), [0, 1, 1, 1], "{fault}, {}", if clock.is_some() { "virtual" } else { "wall" });
+        }
+    }
+}
