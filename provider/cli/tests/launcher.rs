@@ -33,20 +33,20 @@ impl Person {
         self.command(line).output().unwrap()
     }
 
-    fn sockets(&self) -> Vec<PathBuf> {
+    /// What there is of nets.
+    fn nets(&self) -> Vec<PathBuf> {
         let Ok(entries) = std::fs::read_dir(self.home.path().join("verbena")) else {
             return Vec::new();
         };
         let paths = entries.flatten().map(|entry| entry.path());
-        let is_net = |path: &PathBuf| path.extension().is_some_and(|e| e == "sock" || e == "json");
-        paths.filter(is_net).collect()
+        paths.filter(|path| !path.ends_with("lock") && !path.ends_with("staging")).collect()
     }
 
     /// Waits until every net of this person has ended.
     fn wait_for_silence(&self) {
         let start = Instant::now();
-        while !self.sockets().is_empty() {
-            assert!(start.elapsed() < Duration::from_secs(10), "still there: {:?}", self.sockets());
+        while !self.nets().is_empty() {
+            assert!(start.elapsed() < Duration::from_secs(10), "still there: {:?}", self.nets());
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -122,15 +122,24 @@ fn another_user_sees_them_through_a_user_namespace() {
 fn the_environment_is_the_fallback() {
     let person = Person::new();
     // The outer run provides the device nodes, which only root could make.
-    let mut command = person.command(&["run", "--quiet", "--"]);
-    command
-        .arg(env!("CARGO_BIN_EXE_verbena"))
-        .args(["run", "--no-namespace", "--", "sh", "-c"])
-        .arg("cat $SYSFS_PATH/class/infiniband_verbs/uverbs1/ibdev; ls $RDMAV_DRIVERS-rdmav34.so >/dev/null");
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", err(&output));
-    assert_eq!(out(&output), "verbena1\n");
-    assert!(err(&output).contains("environment variables only (--no-namespace was given)"));
+    let run = |options: &[&str], script: &str| {
+        let mut command = person.command(&["run", "--quiet", "--network", "host", "--net", "outer", "--"]);
+        command.args([env!("CARGO_BIN_EXE_verbena"), "run", "--no-namespace"]);
+        let output = command.args(options).args(["--", "sh", "-c", script]).output().unwrap();
+        assert!(output.status.success(), "{}", err(&output));
+        assert!(err(&output).contains("environment variables only (--no-namespace was given)"));
+        // The tree, too.
+        person.wait_for_silence();
+        out(&output)
+    };
+    let said = run(
+        &[],
+        "cat $SYSFS_PATH/class/infiniband_verbs/uverbs1/ibdev; ls $RDMAV_DRIVERS-rdmav34.so >/dev/null",
+    );
+    assert_eq!(said, "verbena1\n");
+    // The next net of that name is another.
+    let gid = "cat $SYSFS_PATH/class/infiniband/verbena0/ports/1/gids/0";
+    assert_eq!(run(&["--port", "0=udp:127.0.0.2"], gid), "0000:0000:0000:0000:0000:ffff:7f00:0002\n");
 }
 
 #[test]

@@ -18,13 +18,16 @@ pub const DRIVERS: &str = "RDMAV_DRIVERS";
 
 /// Writes the tree below `dir` and says which variables lead to it.
 pub fn prepare(tree: &Tree<'_>, dir: &Path) -> Result<Variables> {
-    let root = dir.join(directory_name(tree));
+    // Cards in slots have no net, and no end.
+    let trees = if tree.slots.is_empty() { directory(tree.socket) } else { dir.join("slots") };
+    fs::create_dir_all(&trees).with_context(|| format!("making {}", trees.display()))?;
+    let root = trees.join(name(tree)?);
     let config = root.join("ibverbs.d");
     if !root.is_dir() {
         // Programs may start at once: fill a directory aside, then rename it.
         let aside = tempfile::Builder::new()
             .prefix("new-")
-            .tempdir_in(dir)
+            .tempdir_in(&trees)
             .context("making a directory for the fake sysfs")?;
         tree.write(aside.path(), &config)?;
         link_live(tree, aside.path())?;
@@ -51,13 +54,18 @@ fn link_live(tree: &Tree<'_>, root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// One directory for each content, so that it need not be removed after a run.
-fn directory_name(tree: &Tree<'_>) -> String {
+/// Where the trees of the net are whose socket this is. They end with the net: the next of this name may be another.
+pub fn directory(socket: &Path) -> PathBuf {
+    socket.with_extension("sysfs")
+}
+
+/// One for each content: cards in slots change, and builds of this program.
+fn name(tree: &Tree<'_>) -> Result<String> {
     use std::hash::{DefaultHasher, Hash, Hasher};
+    let build = fs::metadata("/proc/self/exe").context("looking at this program's file")?;
     let mut hasher = DefaultHasher::new();
-    (tree.profile, tree.socket, tree.provider, tree.slots, tree.gids, tree.live()).hash(&mut hasher);
-    (env!("CARGO_PKG_VERSION"), std::env::current_exe().ok()).hash(&mut hasher);
-    format!("sysfs-{}-{:016x}", tree.cards, hasher.finish())
+    (tree.slots, tree.provider, build.ino(), build.mtime(), build.mtime_nsec()).hash(&mut hasher);
+    Ok(format!("{:016x}", hasher.finish()))
 }
 
 fn make_nodes(dir: &Path, cards: u8) -> Result<()> {

@@ -20,7 +20,7 @@ use super::daemon;
 use super::runtime::Net;
 use super::wire::WireInfo;
 use crate::args::{CardArgs, Clock};
-use crate::launch::{live, namespace, network};
+use crate::launch::{fallback, live, namespace, network};
 
 /// A namespace waits for the kernel's locks, long where many are made and removed.
 pub const START_TIME: Duration = Duration::from_secs(60);
@@ -171,6 +171,7 @@ fn sweep(directory: &Path) {
         match note.extension().and_then(|extension| extension.to_str()) {
             Some("json") => drop(fs::remove_file(note)),
             Some("live") => live::remove(note),
+            Some("sysfs") => drop(fs::remove_dir_all(note)),
             _ => {}
         }
     }
@@ -319,6 +320,7 @@ fn tidy(net: &Net) {
     if !net.socket().exists() {
         let _ = fs::remove_file(info_file(net));
         live::remove(&live::directory(&net.socket()));
+        let _ = fs::remove_dir_all(fallback::directory(&net.socket()));
     }
 }
 
