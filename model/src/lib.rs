@@ -8,6 +8,7 @@
 //! | [`plain`], `bits` | types for which every pattern of bytes is a value: what the segment holds; sets as words |
 //! | `islands` | what has to be run by one thread at a time, and what at the same time |
 //! | `repair`, `panics`, `allocations` | the cards after a death, panics that end here, what tests count |
+//! | `remark` | lines on standard error |
 //! | [`world`], [`address`], [`gids`], [`gid_options`] | the cards of a segment, the addresses of their ports, and their GID tables |
 //! | [`express`], [`here`], [`journal`] | the short path of plain messages by the wall clock, and crash recovery |
 //! | [`link`] | the wire that carries frames: faults, capture |
@@ -20,6 +21,12 @@
 //! | [`sim`], [`profile`] | simulated time: events, and the card's numbers that they follow from |
 //! | [`congestion`] | a switch's options, and the rates of cards that are told of congestion |
 //! | [`serve`] | a card behind a socket, as a PCI function |
+
+// A panic where nobody reads standard error would end a keeper: `tell!` goes on.
+#![cfg_attr(not(test), deny(clippy::print_stderr))]
+
+#[macro_use]
+mod remark;
 
 pub mod address;
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use tests::stock::{need, verbena, Program};
+use tests::stock::{need, verbena, Program, StockNet};
 
 /// Commands that print something and need no cards.
 const COMMANDS: [&[&str]; 8] = [
@@ -34,6 +34,14 @@ fn run(arguments: &[&str], out: Stdio) -> Output {
         .expect("its end")
 }
 
+/// A pipe whose reader has left.
+fn unread() -> Stdio {
+    let mut reader = Command::new("true").stdin(Stdio::piped()).spawn().expect("true runs");
+    let writer = reader.stdin.take().expect("a pipe");
+    reader.wait().expect("its end");
+    writer.into()
+}
+
 #[test]
 fn a_full_disk_is_told() {
     for arguments in COMMANDS {
@@ -48,15 +56,44 @@ fn a_full_disk_is_told() {
 #[test]
 fn a_reader_that_has_left_is_no_failure() {
     for arguments in COMMANDS {
-        let mut reader = Command::new("true").stdin(Stdio::piped()).spawn().expect("true runs");
-        let writer = reader.stdin.take().expect("a pipe");
-        reader.wait().expect("its end");
-        let output = run(arguments, writer.into());
+        let output = run(arguments, unread());
         let usual = run(arguments, Stdio::null()).status;
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status, usual, "{arguments:?}: {said}");
         assert!(!said.contains("panicked") && !said.contains("Broken pipe"), "{arguments:?}: {said}");
     }
+}
+
+#[test]
+fn results_are_written_though_nobody_reads_the_remarks() {
+    need("ib_write_bw");
+    let home = tempfile::tempdir().expect("a directory");
+    let mut command = Command::new(verbena());
+    command.args(["perftest", "--clock", "virtual", "--as", "cx5", "--out", "r", "ib_write_bw", "-n", "50"]);
+    command.current_dir(home.path()).env("XDG_RUNTIME_DIR", home.path());
+    let output = command.stderr(unread()).output().expect("it runs");
+    assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stdout));
+    assert!(home.path().join("r/results.csv").exists());
+}
+
+/// The launcher reads a keeper's standard error until it becomes the program.
+#[test]
+fn a_keeper_outlives_the_reader_of_its_log() {
+    need("python3");
+    let speak = "import os, socket
+def dial():
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.connect(os.environ['VERBENA_SOCKET'])
+    return s
+nonsense = dial()
+nonsense.send(b'?')
+assert nonsense.recv(1) == b''
+dial()";
+    let net = StockNet::new();
+    let mut command = net.command(&[], "python3", &["-c", speak]);
+    command.env("VERBENA_LOG", "1");
+    let ended = Program::start(command).wait(Duration::from_secs(60));
+    assert!(ended.good(), "{}: {}", ended.how(), ended.said);
 }
 
 /// Runs perftest with a capture to a full disk, or to a good one.

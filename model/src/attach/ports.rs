@@ -1,6 +1,6 @@
 //! The keeper's thread that receives what comes from outside, and brings it to the cards.
 
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -172,13 +172,8 @@ impl Port {
                 if self.failed == FAILURES {
                     self.failed = 0;
                     self.gone.push(descriptor);
-                    // A keeper may have no stderr that is read.
                     let PortId { card, port } = self.id;
-                    let _ = writeln!(
-                        io::stderr(),
-                        "verbena: port {card}.{}: {error}; nothing comes in by it any more",
-                        port + 1
-                    );
+                    tell!("verbena: port {card}.{}: {error}; nothing comes in by it any more", port + 1);
                 }
             }
             Err(_) => {}

@@ -93,13 +93,7 @@ impl Recorder {
         if let Err(error) = self.write(area) {
             self.failed = true;
             area.lose(&error);
-            // eprintln would panic when standard error is closed.
-            let path = area.path();
-            let _ = writeln!(
-                io::stderr(),
-                "verbena: {}: {error}: this process records no more frames",
-                path.display()
-            );
+            tell!("verbena: {}: {error}: this process records no more frames", area.path().display());
         }
         self.batch.clear();
     }

@@ -4,7 +4,7 @@
 //! take it is told so and the cards are repaired before anything else happens to them.
 #![allow(unsafe_code)]
 
-use std::io::{self, Write};
+use std::io;
 use std::ops::Deref;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -284,8 +284,7 @@ impl Drop for Guard<'_> {
             }
             lock.leave(&self.held, unrepaired);
         } else if segment.local().repairing.swap(false, Ordering::Relaxed) {
-            // A keeper may have no stderr that is read.
-            let _ = writeln!(io::stderr(), "verbena: {}", LockError::Condemned);
+            tell!("verbena: {}", LockError::Condemned);
             lock.condemn(&self.held);
             // The keeper tells all members.
             segment.wake_keeper();

@@ -228,8 +228,7 @@ impl Trace {
         match file.and_then(|file| file.write_all_at(&bytes, self.written)) {
             Ok(()) => self.written += bytes.len() as u64,
             Err(error) => {
-                // Not eprintln, which panics where the other end is closed.
-                let _ = writeln!(io::stderr(), "verbena: the trace ends: {}: {error}", path.display());
+                tell!("verbena: the trace ends: {}: {error}", path.display());
                 self.on.store(0, Ordering::Relaxed);
             }
         }

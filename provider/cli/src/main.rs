@@ -16,8 +16,8 @@
 //! | [`manual`] | `completions`, `man`: made from the definitions in this file |
 //! | [`plot`], [`output`], [`args`], [`counters`] | what several of them use: plots, printing, options, names of counters |
 
-// What cannot be printed is reported: see `output`.
-#![deny(clippy::print_stdout)]
+// What cannot be printed is reported: see `output`. Remarks that nobody reads are lost: `model::tell!`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 #[macro_use]
 mod output;
@@ -183,7 +183,7 @@ fn main() -> ExitCode {
     match result.and_then(output::finish) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("verbena: {error:#}");
+            model::tell!("verbena: {error:#}");
             ExitCode::from(if launcher { EXIT_LAUNCHER } else { 1 })
         }
     }

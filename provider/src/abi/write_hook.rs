@@ -46,12 +46,12 @@ pub fn install() {
             };
             match patched {
                 Ok(0) => {
-                    eprintln!(
+                    model::tell!(
                         "verbena: libibverbs does not import write(): completion channels will not work"
                     )
                 }
                 Ok(_) => {}
-                Err(why) => eprintln!("verbena: completion channels will not work: {why}"),
+                Err(why) => model::tell!("verbena: completion channels will not work: {why}"),
             }
         });
     }

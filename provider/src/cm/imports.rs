@@ -43,7 +43,7 @@ pub fn install(directory: Option<PathBuf>) {
             // SAFETY: the functions have the signatures of those that they replace, and libibverbs never unloads a
             // provider.
             if let Err(why) = unsafe { library.replace_import(name, function) } {
-                eprintln!("verbena: librdmacm will not work: {why}");
+                model::tell!("verbena: librdmacm will not work: {why}");
             }
         }
     }
@@ -184,7 +184,7 @@ fn step((fd, channel): (c_int, u16), buf: *const c_void, count: usize) -> Step {
             Err(error) => {
                 if verbose() && error.0 != libc::EAGAIN {
                     let why = std::io::Error::from_raw_os_error(error.0);
-                    eprintln!("verbena: command {} of librdmacm: {why}", bytes.first().unwrap_or(&0));
+                    model::tell!("verbena: command {} of librdmacm: {why}", bytes.first().unwrap_or(&0));
                 }
                 Err(error)
             }

@@ -138,7 +138,7 @@ impl Session {
         timeline::exempt();
         let directory = lock(&NET).clone().ok_or(Errno(libc::ENODEV))?;
         let no_device = |why: String| {
-            eprintln!("verbena: no connection manager: {why}");
+            model::tell!("verbena: no connection manager: {why}");
             Errno(libc::ENODEV)
         };
         let card = Card::of_net(&directory).map_err(no_device)?;

@@ -36,7 +36,7 @@ fn part_id(device: &Device) -> u32 {
             let text = std::env::var("VERBENA_PART_ID").ok().filter(|t| !t.is_empty())?;
             let id = parse_number(&text);
             if id.is_none() {
-                eprintln!("verbena: VERBENA_PART_ID={text} is no number, the card's own id is used");
+                model::tell!("verbena: VERBENA_PART_ID={text} is no number, the card's own id is used");
             }
             id
         })

@@ -28,7 +28,7 @@ impl Errno {
 impl From<driver::Error> for Errno {
     fn from(error: driver::Error) -> Self {
         if verbose() {
-            eprintln!("verbena: {error}");
+            model::tell!("verbena: {error}");
         }
         Self(error.errno())
     }

@@ -179,7 +179,7 @@ impl State {
     /// An asynchronous event about object `number`.
     pub fn asynchronous(&mut self, kind: EventKind, number: u32) {
         let Some((event, about)) = verbs_event(kind) else {
-            eprintln!("verbena: the card sent an unknown event {kind} about {number:#x}");
+            model::tell!("verbena: the card sent an unknown event {kind} about {number:#x}");
             return;
         };
         let elements: Vec<u64> = match self.objects(about) {

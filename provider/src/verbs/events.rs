@@ -171,7 +171,7 @@ impl Shared {
             // A panic has been printed.
             let stepped = catch_unwind(AssertUnwindSafe(|| self.step().map_err(|error| error.to_string())));
             if let Err(error) = stepped.unwrap_or(Err("the card's memory is damaged".into())) {
-                eprintln!("verbena: events end here: {error}");
+                model::tell!("verbena: events end here: {error}");
                 self.lock().asynchronous(EventKind::DEVICE_FATAL, 0);
                 return;
             }

@@ -81,7 +81,7 @@ unsafe extern "C" fn child() {
 pub fn refuse() -> c_int {
     static SAID: AtomicU32 = AtomicU32::new(0);
     if SAID.swap(generation(), Ordering::Relaxed) != generation() {
-        eprintln!("verbena: a device opened before fork() does not work in the child: open it again");
+        model::tell!("verbena: a device opened before fork() does not work in the child: open it again");
     }
     set_errno(Errno::EIO);
     libc::EIO

@@ -47,7 +47,7 @@ pub unsafe extern "C" fn alloc_context(
             // SAFETY: a fresh context that no other code has seen yet.
             Ok((context, async_fd)) => unsafe { Ok(finish(whole, context, async_fd)) },
             Err((errno, why)) => {
-                eprintln!("verbena: cannot open {}: {why}", name.to_string_lossy());
+                model::tell!("verbena: cannot open {}: {why}", name.to_string_lossy());
                 // SAFETY: undoes the allocation above; this closes cmd_fd.
                 unsafe {
                     library.uninit_context(&raw mut (*whole).context);

@@ -131,7 +131,7 @@ pub(crate) fn tell(look: Look, alone: bool, who_waits: &str) {
     let seconds = |time: Duration| time.as_secs();
     if look == Look::TooLong {
         let borne = seconds(patience());
-        eprintln!(
+        tell!(
             "verbena: simulated time stood still for {borne} s ({PATIENCE_VARIABLE} sets how long it may); {who_waits}"
         );
         std::process::exit(EXIT);
@@ -149,13 +149,13 @@ pub(crate) fn tell(look: Look, alone: bool, who_waits: &str) {
 #[cold]
 pub(crate) fn say(hope: &str, who_waits: &str) {
     let so_long = SILENCE.min(patience()).as_secs();
-    eprintln!("verbena: nothing has happened in simulated time for {so_long} s, {hope}; {who_waits}");
+    tell!("verbena: nothing has happened in simulated time for {so_long} s, {hope}; {who_waits}");
 }
 
 /// Ends the program, which cannot reach the cards.
 #[cold]
 pub(crate) fn cannot_continue(why: &dyn std::fmt::Display) -> ! {
-    eprintln!("verbena: the simulation cannot go on: {why}");
+    tell!("verbena: the simulation cannot go on: {why}");
     std::process::exit(EXIT)
 }
 

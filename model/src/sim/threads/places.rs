@@ -135,7 +135,7 @@ impl<S: Borrow<Segment>> Threads<S> {
                     return at;
                 }
                 Some(None) => {
-                    eprintln!("verbena: too many threads take part in simulated time");
+                    tell!("verbena: too many threads take part in simulated time");
                     std::process::abort();
                 }
                 None => {

@@ -70,7 +70,7 @@ impl Drop for Private {
             std::thread::sleep(Duration::from_millis(1));
         }
         if self.keeper.take_if(|keeper| keeper.is_finished()).is_none() {
-            eprintln!(
+            model::tell!(
                 "verbena: the keeper of the private net in {} did not end",
                 self.directory.path().display()
             );

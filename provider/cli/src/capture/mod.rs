@@ -100,7 +100,7 @@ pub fn capture(args: CaptureArgs) -> Result<u8> {
     };
     // From here on: to open a file may take as long as somebody wants to read it.
     signals::watch_one();
-    eprintln!("verbena: capturing {}; Ctrl-C ends it", subject(&net, &view));
+    model::tell!("verbena: capturing {}; Ctrl-C ends it", subject(&net, &view));
     let mut taken = 0;
     let read = take_all(&capture, &mut sink, args.count.unwrap_or(u64::MAX), &mut taken);
     let dropped = capture.dropped();
@@ -118,7 +118,7 @@ pub fn capture(args: CaptureArgs) -> Result<u8> {
         }
     };
     let s = if taken == 1 { "" } else { "s" };
-    eprintln!("verbena: {taken} packet{s} captured, {dropped} dropped{lost}");
+    model::tell!("verbena: {taken} packet{s} captured, {dropped} dropped{lost}");
     read.map(|()| 0)
 }
 

@@ -61,11 +61,11 @@ pub fn compare(args: CompareArgs) -> Result<u8> {
         }
     }
     for note in &outcome.notes {
-        eprintln!("verbena: {note}");
+        model::tell!("verbena: {note}");
     }
     output::print(format_args!("{}", table::summary(&outcome.panels)));
     let runs = plan.cells().len() + outcome.budgets.len();
-    eprintln!("verbena: {runs} runs took {:.0} s", took.as_secs_f64());
+    model::tell!("verbena: {runs} runs took {:.0} s", took.as_secs_f64());
     put(&args, &plan, &outcome)?;
     if done.is_empty() {
         bail!("no run gave a result");
@@ -73,15 +73,15 @@ pub fn compare(args: CompareArgs) -> Result<u8> {
     let now = Golden::of(plan.clock, plan.set, &plan.cards, &plan.tests, &done);
     if let Some(path) = &args.save {
         now.save(path)?;
-        eprintln!("verbena: saved {}", path.display());
+        model::tell!("verbena: saved {}", path.display());
     }
     let changes = golden.map_or(Vec::new(), |golden| golden.changes(&now, args.tolerance / 100.0));
     for change in &changes {
-        eprintln!("verbena: changed: {change}");
+        model::tell!("verbena: changed: {change}");
     }
     match (args.check.as_ref(), changes.len()) {
-        (Some(path), 0) => eprintln!("verbena: all figures are as in {}", path.display()),
-        (Some(path), count) => eprintln!("verbena: changes against {}: {count}", path.display()),
+        (Some(path), 0) => model::tell!("verbena: all figures are as in {}", path.display()),
+        (Some(path), count) => model::tell!("verbena: changes against {}: {count}", path.display()),
         (None, _) => {}
     }
     Ok(u8::from(failures > 0 || !changes.is_empty()))
@@ -102,6 +102,6 @@ fn put(args: &CompareArgs, plan: &Plan, outcome: &Outcome) -> Result<()> {
         let path = args.out.join(name);
         fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
     }
-    eprintln!("{written}");
+    model::tell!("{written}");
     Ok(())
 }

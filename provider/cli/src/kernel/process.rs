@@ -2,7 +2,6 @@
 //! the interface away, and what the card has of it.
 
 use std::collections::HashMap;
-use std::io::Write;
 use std::sync::Arc;
 use std::thread::Thread;
 use std::time::Duration;
@@ -46,7 +45,7 @@ pub fn kernel_port(args: ProcessArgs) -> Result<u8> {
     daemon::orphan()?;
     if let Err(error) = serve(&args) {
         // Read by the starter, as long as the interface is not up.
-        let _ = write!(std::io::stderr(), "{error:#}");
+        model::tell!("{error:#}");
         return Ok(1);
     }
     Ok(0)

@@ -100,11 +100,11 @@ pub fn run(args: RunArgs) -> Result<u8> {
     };
     let filtered = seccomp::deny_rdma_netlink();
     if !args.quiet {
-        eprintln!("verbena: {}, {}", what(&net, held.as_ref(), &slots), way.message);
+        model::tell!("verbena: {}, {}", what(&net, held.as_ref(), &slots), way.message);
     }
     let lacks_network = held.is_some() && !way.own_network && outside.is_empty();
     if lacks_network && !(args.quiet && network == Network::Host) {
-        eprintln!("verbena: {HOST_NETWORK}");
+        model::tell!("verbena: {HOST_NETWORK}");
     }
     if let Err(error) = filtered {
         if ib_core_present() {
@@ -124,7 +124,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
     };
     command.env("VERBENA_SOCKET", &socket).envs(way.variables);
     if let Some(id) = args.part.presented() {
-        eprintln!("verbena: {}", announcement(id));
+        model::tell!("verbena: {}", announcement(id));
         command.env(VARIABLE, id.to_string());
     }
     if held.as_ref().is_some_and(|held| held.info.clock == Clock::Virtual) {
@@ -141,9 +141,9 @@ pub fn run(args: RunArgs) -> Result<u8> {
     let program = Path::new(command.get_program()).display();
     let missing = error.kind() == std::io::ErrorKind::NotFound;
     if missing {
-        eprintln!("verbena: there is no program `{program}`: is it installed and in PATH?");
+        model::tell!("verbena: there is no program `{program}`: is it installed and in PATH?");
     } else {
-        eprintln!("verbena: `{program}` could not be started: {error}");
+        model::tell!("verbena: `{program}` could not be started: {error}");
     }
     Ok(if missing { 127 } else { 126 })
 }

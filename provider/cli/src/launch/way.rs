@@ -127,7 +127,7 @@ fn warn_of_a_namespace_of_its_own(reasons: &[String]) {
         [] => "the net's keeper has none for all".to_owned(),
         reasons => reasons.join("; "),
     };
-    eprintln!(
+    model::tell!(
         "verbena: the program gets a user namespace of its own ({why}): other programs of the net cannot reach \
          its memory that does not move into the cards' segment (shared memory, the ends of unaligned buffers); \
          end all programs of the net and start them again, or start all with --no-namespace"

@@ -1,7 +1,7 @@
 //! The keeper of a net: finding it, starting it, holding on to it.
 
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -244,8 +244,7 @@ pub fn keeper(args: KeeperArgs) -> Result<u8> {
     let net = Net::named(&args.net)?;
     let served = serve(&net);
     if let Err(error) = &served {
-        // The starter may be gone, and with it the other end of stderr.
-        let _ = write!(std::io::stderr(), "{error:#}");
+        model::tell!("{error:#}");
     }
     // A starter that waits for our end has the lock that tidying needs.
     daemon::close_stderr();

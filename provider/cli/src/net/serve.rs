@@ -50,7 +50,7 @@ pub fn serve(args: ServeArgs) -> Result<u8> {
         say!("serving card {index} of net `{}` at {}", net.name(), path.display());
         let (accepting, at) = (listener.clone(), path.clone());
         let thread = std::thread::Builder::new().name(format!("verbena-serve{index}")).spawn(move || {
-            let say = |line: &str| eprintln!("verbena: card {index} ({}): {line}", at.display());
+            let say = |line: &str| model::tell!("verbena: card {index} ({}): {line}", at.display());
             if let Err(error) = model::serve::serve(&card, &accepting, mode, &say) {
                 say(&format!("no longer listening: {error}"));
             }

@@ -99,7 +99,7 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
         bail!("the two sides need two cards: use --cards 2, or --loopback for one");
     }
     if let Some(id) = settings.part_id {
-        eprintln!("verbena: {}", announcement(id));
+        model::tell!("verbena: {}", announcement(id));
     }
     let out = args.out.clone().unwrap_or_else(|| Path::new("verbena-results").join(settings.directory()));
     // Before a long run, not after it.
@@ -125,7 +125,7 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
     }
     let outcome = outcome?;
     if run.table.rows.is_empty() {
-        eprintln!("verbena: the client printed no table, so there is nothing to write");
+        model::tell!("verbena: the client printed no table, so there is nothing to write");
     }
     let code = match outcome {
         Outcome::Done => 0,
@@ -230,7 +230,7 @@ impl Run<'_> {
         }
         let outcome = self.judge(client, server)?;
         if client.said().contains(UNCALIBRATED) {
-            eprintln!(
+            model::tell!(
                 "verbena: the machine was too busy for perftest to find out how fast the processor counts: rows of 0.00 are \
                  no figures. Run it again, or with --clock virtual, in which a busy machine changes nothing"
             );
@@ -293,7 +293,7 @@ fn say_time(net: &Net, began: Instant) {
     if let Ok(Some(ps)) = model::attach::simulated_time(&net.socket()) {
         const S: u64 = 1_000_000_000_000;
         let took = began.elapsed().as_secs_f64();
-        eprintln!("verbena: {}.{:012} s of simulated time, in {took:.3} s", ps / S, ps % S);
+        model::tell!("verbena: {}.{:012} s of simulated time, in {took:.3} s", ps / S, ps % S);
     }
 }
 
@@ -327,6 +327,6 @@ fn write_results(settings: &Settings, table: &Table, out: &Path) -> Result<()> {
     if let Some(svg) = plot::svg(settings, table)? {
         written.push(put("plot.svg", svg)?);
     }
-    eprintln!("verbena: wrote {}", written.join(" and "));
+    model::tell!("verbena: wrote {}", written.join(" and "));
     Ok(())
 }

@@ -28,7 +28,7 @@ pub fn sim(args: SimArgs) -> Result<u8> {
     memory::check(&plan)?;
     let run = play::play(&plan)?;
     output_text(&report::text(&plan, &run));
-    eprint!("{}", report::effort(&run));
+    model::tell!("{}", report::effort(&run));
     if let Some(path) = &args.csv {
         std::fs::write(path, report::csv(&run)).with_context(|| format!("--csv {}", path.display()))?;
     }

@@ -109,7 +109,7 @@ pub fn effort(run: &Run) -> String {
     let seconds = run.played.as_secs_f64();
     format!(
         "verbena: made the cards in {:.2} s, played {seconds:.2} s ({:.2} s of processor time, {:.0} ns a packet): \
-         {:.2} million events a second; {} MiB of memory\n",
+         {:.2} million events a second; {} MiB of memory",
         run.made.as_secs_f64(),
         run.cpu.as_secs_f64(),
         run.cpu.as_nanos() as f64 / run.packets.max(1) as f64,

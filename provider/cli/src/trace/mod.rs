@@ -107,13 +107,13 @@ pub fn trace(args: TraceArgs) -> Result<u8> {
     }
     let (all, some) = (trace.spans.len(), shown().len());
     if some < all && args.format != [Format::Text] {
-        eprintln!(
+        model::tell!(
             "verbena: {some} of {all} spans are shown, of the first {} messages of each size; the budget is of all: \
              --messages 0 shows all",
             args.messages
         );
     }
-    eprintln!("verbena: wrote {}", written.join(", "));
+    model::tell!("verbena: wrote {}", written.join(", "));
     Ok(0)
 }
 

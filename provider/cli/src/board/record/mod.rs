@@ -77,6 +77,6 @@ pub fn record(args: RecordArgs) -> Result<u8> {
         Recorded::Selftest(args) => selftest::selftest(args),
         Recorded::Bench(args) => bench::bench(args),
     }?;
-    eprintln!("recorded in {}: verbena replay {0} compares it with the model", args.file.display());
+    model::tell!("recorded in {}: verbena replay {0} compares it with the model", args.file.display());
     Ok(code)
 }
