@@ -1,5 +1,6 @@
 //! The launcher as a person uses it: programs under `verbena run`.
 
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -207,19 +208,28 @@ fn mistakes_are_explained() {
 #[test]
 fn the_doctor_examines() {
     let person = Person::new();
-    let output = person.verbena(&["doctor", "--json"]);
-    let findings: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let findings = findings.as_array().unwrap();
-    let state = |name: &str| {
-        let finding = findings.iter().find(|finding| finding["name"] == name);
-        finding.unwrap_or_else(|| panic!("no finding {name}"))["state"].clone()
+    let examine = || {
+        let output = person.verbena(&["doctor", "--json"]);
+        let findings: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+        (output, findings)
     };
+    let finding = |findings: &[serde_json::Value], name: &str| {
+        let finding = findings.iter().find(|finding| finding["name"] == name);
+        finding.unwrap_or_else(|| panic!("no finding {name}")).clone()
+    };
+    let (output, findings) = examine();
+    let state = |name: &str| finding(&findings, name)["state"].clone();
     assert_eq!(state("provider"), "OK");
     assert_eq!(state("shared memory"), "OK");
     assert_eq!(state("nets"), "OK");
     let failed = findings.iter().any(|finding| finding["state"] == "FAIL");
     assert_eq!(output.status.code(), Some(failed.into()), "{}", out(&output));
     person.wait_for_silence();
+    // Where somebody listens, nothing is to be removed.
+    let _other = UnixListener::bind(person.home.path().join("verbena/odd.sock")).unwrap();
+    let nets = finding(&examine().1, "nets");
+    assert!(nets["found"].as_str().unwrap().contains("net `odd`: connecting to the keeper"), "{nets}");
+    assert!(!nets["remedy"].as_str().unwrap().contains("odd.sock"), "{nets}");
 }
 
 #[test]

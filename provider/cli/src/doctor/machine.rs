@@ -6,11 +6,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use memmap2::MmapOptions;
+use model::segment::{AttachError, Segment};
 use rustix::fs::MemfdFlags;
 use rustix::process::Resource;
 
 use super::finding::Finding;
-use crate::net::keeper;
 use crate::net::runtime;
 use crate::pci;
 
@@ -114,17 +114,26 @@ fn runtime_directory() -> Finding {
 fn sockets() -> Finding {
     let name = "nets";
     let entries = runtime::directory().ok().and_then(|dir| fs::read_dir(dir).ok());
-    let (mut running, mut stale) = (Vec::new(), Vec::new());
+    let (mut running, mut stale, mut odd) = (Vec::new(), Vec::new(), Vec::new());
     for path in entries.into_iter().flatten().flatten().map(|e| e.path()) {
         if path.extension().is_none_or(|extension| extension != "sock") {
             continue;
         }
-        if keeper::answers(&path) {
-            let stem = path.file_stem().unwrap_or_default();
-            running.push(stem.to_string_lossy().into_owned());
-        } else {
-            stale.push(path.display().to_string());
+        let net = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        match Segment::hold(&path) {
+            Ok(_) => running.push(net),
+            // It was just ending.
+            Err(AttachError::Closed(_)) => {}
+            Err(AttachError::NoKeeper(_)) => stale.push(path.display().to_string()),
+            Err(error) => odd.push(format!("net `{net}`: {error}")),
         }
+    }
+    if !odd.is_empty() {
+        return Finding::warn(
+            name,
+            odd.join("; "),
+            "end the programs of that net, or choose another --net name",
+        );
     }
     if !stale.is_empty() {
         return Finding::warn(

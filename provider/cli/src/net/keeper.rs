@@ -71,7 +71,7 @@ pub struct HoldArgs {
 }
 
 /// True when a keeper answers at that socket.
-pub fn answers(socket: &Path) -> bool {
+fn answers(socket: &Path) -> bool {
     Segment::hold(socket).is_ok()
 }
 
