@@ -285,6 +285,16 @@ fn a_failing_perftest_is_reported() {
     person.wait_for_silence();
 }
 
+/// Between its header and the result it says nothing.
+#[test]
+fn perftest_may_measure_longer_than_the_timeout() {
+    needs("ib_write_bw");
+    let person = Person::new();
+    let output = person.verbena(&["perftest", "--timeout", "4", "ib_write_bw", "-s", "64", "-D", "6"]);
+    assert!(output.status.success(), "{}", err(&output));
+    person.wait_for_silence();
+}
+
 #[test]
 fn killing_perftest_ends_both_sides() {
     needs("ib_write_bw");

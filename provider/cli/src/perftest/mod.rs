@@ -57,7 +57,7 @@ pub struct PerftestArgs {
     /// Directory for results.csv and plot.svg (default ./verbena-results/TEST-...)
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Give up when no new result comes for this long
+    /// Give up when no new result comes for this long; with -D, for this much longer than that
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     timeout: u64,
     /// The perftest program, such as ib_write_bw
@@ -109,6 +109,7 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
         net: &net,
         part_id: settings.part_id,
         progress: Progress::new(&options),
+        limit: Duration::from_secs(args.timeout).saturating_add(options.duration.unwrap_or_default()),
         table: Table::default(),
     };
     let began = Instant::now();
@@ -152,6 +153,8 @@ struct Run<'a> {
     net: &'a Net,
     part_id: Option<u32>,
     progress: Progress,
+    /// How long the client may say nothing: with `-D`, while it measures.
+    limit: Duration,
     table: Table,
 }
 
@@ -193,7 +196,6 @@ impl Run<'_> {
 
     /// Prints what the client says until it ends, and judges the end.
     fn follow(&mut self, client: &mut Side, server: &mut Side, lines: &Receiver<String>) -> Result<Outcome> {
-        let limit = Duration::from_secs(self.args.timeout);
         let mut last_line = Instant::now();
         loop {
             match lines.recv_timeout(TICK) {
@@ -218,11 +220,11 @@ impl Run<'_> {
                 }
                 break;
             }
-            if last_line.elapsed() > limit {
+            if last_line.elapsed() > self.limit {
                 bail!(
                     "waited {} s for the client's next result (it has {rows}); --timeout gives it \
                      longer; {}; {}",
-                    limit.as_secs(),
+                    self.limit.as_secs(),
                     client.last_words(),
                     server.last_words()
                 );
