@@ -203,6 +203,14 @@ fn mistakes_are_explained() {
         assert!(!output.status.success());
         assert!(err(&output).contains(message), "{line:?}: {}", err(&output));
     }
+    // Options of a net, which cards in slots are not on.
+    for option in
+        ["--card=f10a", "--trace=t", "--wire=exact", "--gid=0=198.18.9.9", "--roce-v1", "--network=own"]
+    {
+        let output = person.verbena(&["run", "--device", "vfio:0000:01:00.0", option, "--", "true"]);
+        assert_eq!(output.status.code(), Some(2), "{option}: {}", err(&output));
+        assert!(err(&output).contains("cannot be used with"), "{option}: {}", err(&output));
+    }
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME", default_value = DEFAULT_NET)]
     net: String,
     /// Show this card as verbena0 instead of modelled ones: vfio: and its PCI address. Again for verbena1, ...
-    #[arg(long, value_name = "vfio:PCI", value_parser = slots::parse, conflicts_with_all = ["net", "cards", "card", "clock"])]
+    #[arg(long, value_name = "vfio:PCI", value_parser = slots::parse, conflicts_with_all = ["net", "network", "cards", "card", "clock", "trace", "WireArgs"])]
     device: Vec<String>,
     #[command(flatten)]
     part: PartArgs,
