@@ -331,6 +331,19 @@ fn a_served_card_is_like_any_other() {
 }
 
 #[test]
+fn a_server_that_fails_leaves_no_socket() {
+    let place = Place::new();
+    std::fs::write(place.path("file"), "").unwrap();
+    for (second, why) in [("b.sock", "opening card 1 of net"), ("file", "file exists and is no socket")] {
+        let cards = if second == "file" { "2" } else { "1" };
+        let line = ["serve", "--net", second, "--cards", cards, "--socket", "a.sock", "--socket", second];
+        let said = place.expect(1, &line);
+        assert!(said.contains(why), "{said}");
+        assert!(!place.path("a.sock").exists() && !place.path("b.sock").exists());
+    }
+}
+
+#[test]
 fn top_shows_the_cards_of_a_net() {
     let place = Place::new();
     let running = serve(&place, &place.path("card.sock"));

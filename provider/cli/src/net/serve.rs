@@ -42,32 +42,43 @@ pub fn serve(args: ServeArgs) -> Result<u8> {
     let end = daemon::EndSignals::block()?;
     let net = Net::named(&args.net)?;
     let _held = keeper::ensure(&net, &args.cards)?;
-    let mut served = Vec::new();
+    let (mut places, mut threads) = (Vec::new(), Vec::new());
     for (path, index) in args.socket.iter().zip(args.card_index..) {
         let card = ServedCard::open(&net.socket(), index)
             .with_context(|| format!("opening card {index} of net `{}`", net.name()))?;
         let listener = Arc::new(listen(path)?);
+        places.push(Place { path, listener: listener.clone() });
         say!("serving card {index} of net `{}` at {}", net.name(), path.display());
-        let (accepting, at) = (listener.clone(), path.clone());
+        let at = path.clone();
         let thread = std::thread::Builder::new().name(format!("verbena-serve{index}")).spawn(move || {
             let say = |line: &str| model::tell!("verbena: card {index} ({}): {line}", at.display());
-            if let Err(error) = model::serve::serve(&card, &accepting, mode, &say) {
+            if let Err(error) = model::serve::serve(&card, &listener, mode, &say) {
                 say(&format!("no longer listening: {error}"));
             }
         })?;
-        served.push((path, listener, thread));
+        threads.push((path, thread));
     }
     end.wait()?;
-    for (path, listener, _) in &served {
-        let _ = std::fs::remove_file(path);
-        rustix::net::shutdown(listener, rustix::net::Shutdown::Both)?;
-    }
-    for (path, _, thread) in served {
+    drop(places);
+    for (path, thread) in threads {
         if thread.join().is_err() {
             bail!("the server of {} has panicked", path.display());
         }
     }
     Ok(0)
+}
+
+/// Where a card is served, until dropped.
+struct Place<'a> {
+    path: &'a Path,
+    listener: Arc<UnixListener>,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(self.path);
+        let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
+    }
 }
 
 /// A socket that only this user can connect to.
