@@ -243,6 +243,25 @@ fn registers_are_decoded_and_compared() {
 }
 
 #[test]
+fn a_watch_that_is_ended_has_recorded_and_leaves_nothing() {
+    let place = Place::new();
+    let work = place.path("work");
+    std::fs::create_dir(&work).unwrap();
+    let mut command = place.command(&["record", "watch.rec", "regs", "STATUS", "--watch", "0.01"]);
+    command.env("TMPDIR", &work).stdout(Stdio::null());
+    let watch = Running(command.spawn().unwrap());
+    let recorded = || std::fs::read_to_string(place.path("watch.rec")).unwrap_or_default();
+    let until = Instant::now() + Duration::from_secs(10);
+    while !recorded().contains("read ") {
+        assert!(Instant::now() < until, "no register is read in\n{}", recorded());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    drop(watch);
+    assert_eq!(std::fs::read_dir(work).unwrap().count(), 0);
+    assert!(place.expect(0, &["replay", "watch.rec"]).contains("no difference"));
+}
+
+#[test]
 fn poke_is_guarded() {
     let place = Place::new();
     let said = place.expect(0, &["poke", "SCRATCH", "0x1234"]);

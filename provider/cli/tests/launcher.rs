@@ -1,5 +1,6 @@
 //! The launcher as a person uses it: programs under `verbena run`.
 
+use std::io::Read;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -85,6 +86,21 @@ impl Drop for KillOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+impl KillOnDrop {
+    /// What it says after Ctrl-C until it ends.
+    fn interrupted(mut self) -> String {
+        assert!(Command::new("kill").args(["-INT", &self.0.id().to_string()]).status().unwrap().success());
+        let start = Instant::now();
+        while self.0.try_wait().unwrap().is_none() {
+            assert!(start.elapsed() < Duration::from_secs(20), "it goes on after Ctrl-C");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let mut said = String::new();
+        self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        said
     }
 }
 
@@ -300,6 +316,33 @@ fn perftest_may_measure_longer_than_the_timeout() {
     let person = Person::new();
     let output = person.verbena(&["perftest", "--timeout", "4", "ib_write_bw", "-s", "64", "-D", "6"]);
     assert!(output.status.success(), "{}", err(&output));
+    person.wait_for_silence();
+}
+
+/// What is in a directory.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(directory).unwrap().flatten().map(|entry| entry.path()).collect()
+}
+
+#[test]
+fn an_interrupted_matrix_leaves_nothing() {
+    use std::os::unix::fs::PermissionsExt;
+    let (person, work) = (Person::new(), tempfile::tempdir().unwrap());
+    let program = person.home.path().join("ibv_devices");
+    std::fs::write(&program, "#!/bin/sh\ntouch started\nexec sleep 1000\n").unwrap();
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", person.home.path().display(), std::env::var("PATH").unwrap());
+    let mut command = person.command(&["matrix", "--only", "ibv_devices"]);
+    command.env("PATH", path).env("TMPDIR", work.path()).stderr(std::process::Stdio::piped());
+    let child = KillOnDrop(command.spawn().unwrap());
+    let start = Instant::now();
+    while !files(work.path()).iter().any(|cell| cell.join("started").exists()) {
+        assert!(start.elapsed() < Duration::from_secs(20), "no program starts");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let said = child.interrupted();
+    assert!(said.contains("ended by signal 2 during `ibv_devices`"), "{said}");
+    assert_eq!(files(work.path()), [] as [PathBuf; 0]);
     person.wait_for_silence();
 }
 

@@ -17,7 +17,6 @@ use crate::net::runtime::Net;
 /// What a private net needs while its card is open. Drop it after the card.
 pub struct Private {
     keeper: Option<JoinHandle<Result<(), KeeperError>>>,
-    directory: tempfile::TempDir,
 }
 
 /// A card of a private net, defective or not.
@@ -32,7 +31,8 @@ pub fn private(defect: Defect) -> Result<(SegmentCard, Private)> {
     let keeper = std::thread::spawn(move || run_keeper(&at, options));
     let card = first(&socket, &keeper)?;
     card.set_defect(defect);
-    Ok((card, Private { keeper: Some(keeper), directory }))
+    // Nobody else comes: the directory can go, so that it does not stay when Ctrl-C ends the command.
+    Ok((card, Private { keeper: Some(keeper) }))
 }
 
 fn first(socket: &Path, keeper: &JoinHandle<Result<(), KeeperError>>) -> Result<SegmentCard> {
@@ -70,10 +70,7 @@ impl Drop for Private {
             std::thread::sleep(Duration::from_millis(1));
         }
         if self.keeper.take_if(|keeper| keeper.is_finished()).is_none() {
-            model::tell!(
-                "verbena: the keeper of the private net in {} did not end",
-                self.directory.path().display()
-            );
+            model::tell!("verbena: the keeper of the private net did not end");
         }
     }
 }

@@ -17,6 +17,7 @@ use super::row::{Pair, Ready, Row, Way, PORT};
 use crate::net::runtime::Net;
 use crate::perftest::port;
 use crate::perftest::side::Side;
+use crate::perftest::signals;
 
 /// How long a program may take.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -66,6 +67,9 @@ pub fn run(row: &Row, release: &Release) -> Result<Verdict> {
         let cell = Cell::new(row, release.path())?;
         let mut sides = Vec::new();
         let how = cell.processes(&server, &words, &mut sides).err().map(|error| format!("{error:#}"));
+        if let Some(signal) = signals::received() {
+            bail!("ended by signal {signal} during `{}`", row.line());
+        }
         // The client, of two, is the last.
         let said = sides.last().map_or(String::new(), Side::said);
         let Some(how) = how.or_else(|| row.proof.missing(&said)) else { return Ok(Verdict::Pass) };
@@ -151,7 +155,10 @@ impl Cell<'_> {
         }
         let began = Instant::now();
         for side in sides.iter_mut().rev() {
-            match side.wait(LIMIT.saturating_sub(began.elapsed()))? {
+            while side.ended()?.is_none() && began.elapsed() < LIMIT && signals::received().is_none() {
+                std::thread::sleep(PAUSE);
+            }
+            match side.wait(Duration::ZERO)? {
                 Some(status) if status.success() => {}
                 Some(status) => bail!("{}: {status}", side.name()),
                 None => bail!("{}: did not end within {} s", side.name(), LIMIT.as_secs()),
@@ -167,7 +174,7 @@ impl Cell<'_> {
             if let Some(status) = server.ended()? {
                 bail!("the server ended at once: {status}");
             }
-            if began.elapsed() > LIMIT {
+            if began.elapsed() > LIMIT || signals::received().is_some() {
                 bail!("the server did not {} within {} s", ready.what(self.port), LIMIT.as_secs());
             }
             std::thread::sleep(PAUSE);

@@ -21,6 +21,8 @@ use cell::Verdict;
 use release::Release;
 use row::Row;
 
+use crate::perftest::signals;
+
 /// Options of `verbena matrix`.
 #[derive(Args)]
 pub struct MatrixArgs {
@@ -64,6 +66,8 @@ pub fn matrix(args: MatrixArgs) -> Result<u8> {
         &titles,
         &titles.iter().map(|_| "---".to_owned()).collect::<Vec<_>>(),
     );
+    // Programs and their directories do not outlive the command.
+    signals::watch_one();
     let mut reasons = Vec::new();
     for row in &rows {
         let mut words = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{LineWriter, Write};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,7 +22,8 @@ pub struct Recorder {
 }
 
 struct State {
-    out: BufWriter<File>,
+    /// By the line: however the command ends, what was done is there.
+    out: LineWriter<File>,
     memory: Reachable,
     rings: Rings,
     /// What was read since the last other event.
@@ -67,7 +68,7 @@ impl Recorder {
     /// Notes what is done with `card` in a new file.
     pub fn new(card: AnyCard, file: &Path, name: &str) -> Result<Recorder> {
         let what = || format!("writing {}", file.display());
-        let mut out = BufWriter::new(File::create(file).with_context(what)?);
+        let mut out = LineWriter::new(File::create(file).with_context(what)?);
         writeln!(out, "{HEADER}\n# {name}").with_context(what)?;
         let (memory, rings) = (Reachable::default(), Rings::default());
         let state = State { out, memory, rings, seen: HashMap::new(), failed: None };
