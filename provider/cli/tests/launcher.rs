@@ -341,9 +341,43 @@ fn an_interrupted_matrix_leaves_nothing() {
         std::thread::sleep(Duration::from_millis(10));
     }
     let said = child.interrupted();
-    assert!(said.contains("ended by signal 2 during `ibv_devices`"), "{said}");
+    assert!(said.contains("ibv_devices: ended by signal 2"), "{said}");
     assert_eq!(files(work.path()), [] as [PathBuf; 0]);
     person.wait_for_silence();
+}
+
+#[test]
+fn ctrl_c_ends_the_wait_for_another_starter() {
+    needs("flock");
+    needs("ib_write_bw");
+    let person = Person::new();
+    assert!(person.verbena(&["run", "-q", "--", "true"]).status.success());
+    let lock = person.home.path().join("verbena/lock");
+    let mut starter = Command::new("flock");
+    let starter = KillOnDrop(starter.arg("--no-fork").arg(&lock).args(["sleep", "1000"]).spawn().unwrap());
+    let has_locked =
+        || std::fs::read_to_string(format!("/proc/{}/comm", starter.0.id())).unwrap() == "sleep\n";
+    let start = Instant::now();
+    while !has_locked() {
+        assert!(start.elapsed() < Duration::from_secs(20), "no lock");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    for (line, end) in [
+        (&["perftest", "ib_write_bw"][..], "verbena: ended by signal 2\n"),
+        (&["serve", "--socket", "s"], ""),
+    ] {
+        let child = KillOnDrop(person.command(line).stderr(std::process::Stdio::piped()).spawn().unwrap());
+        let descriptors = format!("/proc/{}/fd", child.0.id());
+        let waits = || {
+            files(Path::new(&descriptors)).iter().any(|fd| std::fs::read_link(fd).ok() == Some(lock.clone()))
+        };
+        let start = Instant::now();
+        while !waits() {
+            assert!(start.elapsed() < Duration::from_secs(20), "{line:?} does not wait");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(child.interrupted(), end, "{line:?}");
+    }
 }
 
 #[test]

@@ -67,9 +67,7 @@ pub fn run(row: &Row, release: &Release) -> Result<Verdict> {
         let cell = Cell::new(row, release.path())?;
         let mut sides = Vec::new();
         let how = cell.processes(&server, &words, &mut sides).err().map(|error| format!("{error:#}"));
-        if let Some(signal) = signals::received() {
-            bail!("ended by signal {signal} during `{}`", row.line());
-        }
+        signals::check().with_context(|| row.line())?;
         // The client, of two, is the last.
         let said = sides.last().map_or(String::new(), Side::said);
         let Some(how) = how.or_else(|| row.proof.missing(&said)) else { return Ok(Verdict::Pass) };

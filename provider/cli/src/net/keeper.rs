@@ -14,6 +14,7 @@ use model::attach::{run_keeper, NetOptions};
 use model::profile::Profile;
 use model::segment::{AttachError, Segment};
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{flock, FlockOperation};
 use serde::{Deserialize, Serialize};
 
 use super::daemon;
@@ -21,10 +22,12 @@ use super::runtime::Net;
 use super::wire::WireInfo;
 use crate::args::{CardArgs, Clock};
 use crate::launch::{fallback, live, namespace, network};
+use crate::perftest::signals;
 
 /// A namespace waits for the kernel's locks, long where many are made and removed.
 pub const START_TIME: Duration = Duration::from_secs(60);
 pub const END_TIME: Duration = Duration::from_secs(30);
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
 const DEFAULT_CARDS: u32 = 2;
 const DEFAULT_PROFILE: &str = "f10a";
 
@@ -102,6 +105,7 @@ pub fn ensure(net: &Net, wanted: &CardArgs) -> Result<Held> {
                 }
             }
         }
+        signals::check()?;
         if start.elapsed() > START_TIME {
             bail!(
                 "the keeper of net `{}` did not answer at {} within {} s; \
@@ -114,11 +118,27 @@ pub fn ensure(net: &Net, wanted: &CardArgs) -> Result<Held> {
     }
 }
 
+/// The lock of the directory of nets.
 fn lock(net: &Net) -> Result<File> {
-    let file = File::create(net.dir().join("lock")).context("opening the lock file")?;
-    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)
-        .context("locking the directory of nets")?;
-    Ok(file)
+    let path = net.dir().join("lock");
+    let file = File::create(&path).context("opening the lock file")?;
+    let start = Instant::now();
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(rustix::io::Errno::WOULDBLOCK) => {}
+            Err(error) => return Err(error).context("locking the directory of nets"),
+        }
+        signals::check()?;
+        if start.elapsed() > START_TIME {
+            bail!(
+                "waited {} s for {}, which is locked by who starts a keeper: is one stopped?",
+                START_TIME.as_secs(),
+                path.display()
+            );
+        }
+        std::thread::sleep(LOCK_PAUSE);
+    }
 }
 
 fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {

@@ -37,11 +37,11 @@ pub struct ServeArgs {
 
 /// Serves until SIGTERM, SIGINT or SIGHUP.
 pub fn serve(args: ServeArgs) -> Result<u8> {
-    // Before any thread is started: all of them leave these signals to the wait below.
     let mode = if args.dma == "messages" { DmaMode::Messages } else { DmaMode::Shared };
-    let end = daemon::EndSignals::block()?;
     let net = Net::named(&args.net)?;
     let _held = keeper::ensure(&net, &args.cards)?;
+    // Before any thread is started: all of them leave these signals to the wait below.
+    let end = daemon::EndSignals::block()?;
     let (mut places, mut threads) = (Vec::new(), Vec::new());
     for (path, index) in args.socket.iter().zip(args.card_index..) {
         let card = ServedCard::open(&net.socket(), index)

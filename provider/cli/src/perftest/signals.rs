@@ -3,6 +3,8 @@
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use anyhow::{anyhow, Result};
+
 const SIGNALS: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
 static RECEIVED: AtomicI32 = AtomicI32::new(0);
@@ -31,6 +33,11 @@ pub fn watch_one() {
             libc::sigaction(signal, &raw const action, std::ptr::null_mut());
         }
     }
+}
+
+/// Fails if one came: for waits that are over then.
+pub fn check() -> Result<()> {
+    received().map_or(Ok(()), |signal| Err(anyhow!("ended by signal {signal}")))
 }
 
 /// The signal that came, if any.
