@@ -3,10 +3,13 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use model::segment::Segment;
 use tests::stock::{
-    alone, compile_c, cpu_time, free_port, keepers, wait_until_listening, Ended, Pair, Program, StockNet,
+    alone, compile_c, cpu_time, free_port, keepers, need, wait_until_listening, Ended, Pair, Program,
+    StockNet,
 };
 use tests::Random;
 
@@ -355,6 +358,45 @@ fn threads_share_and_do_not_share_queue_pairs() {
             println!("{way} {card}: {}", said.trim());
         }
     }
+}
+
+/// More hold the net than the keeper may have descriptors: it neither spins nor ends, and goes on when one is free.
+#[test]
+fn a_keeper_without_descriptors_waits() {
+    need("prlimit");
+    let _alone = alone();
+    let net = StockNet::new();
+    let run = net.command(&[], "sleep", &["3600"]);
+    let mut command = Command::new("prlimit");
+    command.arg("--nofile=200:").arg(run.get_program()).args(run.get_args());
+    command.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let _holder = Program::start(command);
+    let start = Instant::now();
+    let mut held = Vec::new();
+    while held.is_empty() {
+        assert!(start.elapsed() < LIMIT, "the net does not start");
+        held.extend(Segment::hold(&net.socket()).ok());
+    }
+    let keeper = net.keeper();
+    let limits = fs::read_to_string(format!("/proc/{keeper}/limits")).expect("the keeper's limits");
+    let files = limits.lines().find(|line| line.starts_with("Max open files")).expect("a limit of files");
+    assert!(!files.contains(" 200 "), "the keeper may have more: {files}");
+
+    let few = ["--nofile=64:64", "--pid", &keeper.to_string()];
+    assert!(Command::new("prlimit").args(few).status().expect("prlimit").success());
+    let before = cpu_time(keeper);
+    // The one for which there is no descriptor gives up.
+    let error = loop {
+        match Segment::hold(&net.socket()) {
+            Ok(hold) => held.push(hold),
+            Err(error) => break error.to_string(),
+        }
+        assert!(held.len() < 64, "more than the keeper may have");
+    };
+    let used = cpu_time(keeper) - before;
+    assert!(error.contains("waiting for the keeper") && used < LIMIT / 60, "{error}; it used {used:?}");
+    held.truncate(held.len() / 2);
+    net.run("true", &[], LIMIT);
 }
 
 /// A process whose card has no work uses no CPU, and neither does the keeper.

@@ -10,13 +10,19 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{flock, FlockOperation};
-use rustix::net::{bind, listen, socket_with, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{
+    accept_with, bind, listen, socket_with, AddressFamily, SocketAddrUnix, SocketFlags, SocketType,
+};
 
 use super::attach::{dial, AttachError};
-use super::error::KeeperError;
+use super::error::{log, KeeperError};
+use crate::segment::now_ns;
 
 /// How long another keeper may take to start or end.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long descriptors are waited for.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// A listening socket and its file.
 pub(in crate::segment) struct Listener {
@@ -25,6 +31,8 @@ pub(in crate::segment) struct Listener {
     /// This keeper made the directory, and removes it if it is empty at the end.
     made_directory: bool,
     removed: bool,
+    /// When to look for clients again. Those that no descriptor is left for keep the socket readable.
+    pub(in crate::segment) accept_at: u64,
 }
 
 impl Listener {
@@ -75,7 +83,18 @@ impl Listener {
         bind(&socket, &address).map_err(system)?;
         listen(&socket, 128).map_err(system)?;
         fs::rename(&new, path).map_err(|error| KeeperError::system("naming the socket", error))?;
-        Ok(Listener { socket, path: path.into(), made_directory, removed: false })
+        Ok(Listener { socket, path: path.into(), made_directory, removed: false, accept_at: 0 })
+    }
+
+    /// The next connection, if there is one, and a descriptor for it.
+    pub(in crate::segment) fn accept(&mut self) -> Option<OwnedFd> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let accepted = accept_with(&self.socket, flags);
+        if accepted.as_ref().is_err_and(|&error| error != rustix::io::Errno::AGAIN) {
+            log("a client waits: no descriptor is left for it");
+            self.accept_at = now_ns() + ACCEPT_RETRY.as_nanos() as u64;
+        }
+        accepted.ok()
     }
 
     /// Keeps other keepers from starting in this directory, while it is decided

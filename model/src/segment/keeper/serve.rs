@@ -11,9 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::net::{
-    accept_with, recv, sendmsg, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
-};
+use rustix::net::{recv, sendmsg, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
 use super::beside::Started;
 use super::client::{Client, Role};
@@ -149,14 +147,16 @@ impl Keeper {
         if !self.unclean.is_empty() || self.news {
             until = until.min(now_ns() + CLEANUP_RETRY.as_nanos() as u64);
         }
+        let mut accepts = PollFlags::IN;
+        if now_ns() < self.listener.accept_at {
+            (accepts, until) = (PollFlags::empty(), until.min(self.listener.accept_at));
+        }
         timers.keeper_wake_at.store(until, Ordering::SeqCst);
         // A member that asked before that store did not see that it had to wake us.
         let asked = timers.next_deadline.load(Ordering::SeqCst);
         let until = until.min(asked);
-        let mut entries = vec![
-            PollFd::new(&self.listener.socket, PollFlags::IN),
-            PollFd::new(&self.handles.wake, PollFlags::IN),
-        ];
+        let mut entries =
+            vec![PollFd::new(&self.listener.socket, accepts), PollFd::new(&self.handles.wake, PollFlags::IN)];
         let connections = self.clients.iter().map(|client| &client.connection);
         entries.extend(connections.map(|fd| PollFd::new(fd, PollFlags::IN)));
         entries.extend(self.watch.iter().map(|watch| PollFd::new(&watch.descriptor, PollFlags::IN)));
@@ -179,8 +179,7 @@ impl Keeper {
     }
 
     fn accept_all(&mut self) {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        while let Ok(connection) = accept_with(&self.listener.socket, flags) {
+        while let Some(connection) = self.listener.accept() {
             let waiting = |client: &&Client| matches!(client.role, Role::Greeting(_));
             if self.clients.iter().filter(waiting).count() >= MAX_GREETING {
                 log("too many silent clients, one turned away");

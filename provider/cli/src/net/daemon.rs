@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
+use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 
 /// Starts this binary in a process group of its own, so that a terminal's signals do not reach it, and without any
 /// descriptor of ours but `keep`. Its stderr is a pipe, so that an early failure can be reported.
@@ -63,6 +64,12 @@ pub fn inherited(fd: RawFd) -> Result<File> {
     }
     // SAFETY: open, as just seen, and without another owner in this process.
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+}
+
+/// Every program takes a descriptor: as many are allowed as may be.
+pub fn allow_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// Lets go of the pipe that the starter may still be reading.

@@ -261,6 +261,7 @@ fn check_wanted(net: &Net, wanted: &CardArgs, info: &NetInfo) -> Result<()> {
 /// `verbena keeper`: serves the net while a program holds it.
 pub fn keeper(args: KeeperArgs) -> Result<u8> {
     daemon::orphan()?;
+    daemon::allow_descriptors();
     let net = Net::named(&args.net)?;
     let served = serve(&net);
     if let Err(error) = &served {
