@@ -70,12 +70,9 @@ impl StockNet {
     /// `verbena run --net ... OPTIONS -- PROGRAM ARGUMENTS`, not yet started.
     pub fn command(&self, options: &[&str], program: impl AsRef<Path>, arguments: &[&str]) -> Command {
         let mut command = match &self.binaries {
-            Some(directory) => Command::new(directory.path().join("verbena")),
+            Some(directory) => self.user(directory.path().join("verbena")),
             None => self.dpdk.start(verbena()),
         };
-        if self.binaries.is_some() {
-            command.uid(NOBODY).gid(NOBODY).current_dir("/");
-        }
         command
             .args(["run", "--quiet", "--net", &self.name])
             // Ctrl-C ends the tests; what they started must not stay.
@@ -91,8 +88,18 @@ impl StockNet {
 
     /// `verbena WORDS --net ...`, not yet started: another command than `run`.
     pub fn verbena(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(verbena());
+        let own = self.binaries.as_ref().map(|directory| directory.path().join("verbena"));
+        let mut command = self.user(own.as_deref().unwrap_or(verbena()));
         command.args(words).args(["--net", &self.name]).env("XDG_RUNTIME_DIR", self.runtime.path());
+        command
+    }
+
+    /// A program of the net's user, not yet started, that has nothing to do with the net.
+    pub fn user(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new(program.as_ref());
+        if self.binaries.is_some() {
+            command.uid(NOBODY).gid(NOBODY).current_dir("/");
+        }
         command
     }
 

@@ -616,6 +616,37 @@ fn a_system_without_tap_or_rights_is_told() {
     net.expect_gone();
 }
 
+/// In a network namespace whose user namespace has root, or only the user, who is no root outside.
+#[test]
+fn an_ordinary_user_has_interfaces_too() {
+    for (map, has_runtime) in [("--map-root-user", false), ("--map-current-user", true)] {
+        let net = StockNet::unprivileged();
+        let mut unshare = net.user("unshare");
+        unshare.args(["--user", map, "--net", "sh", "-c", "echo there; exec sleep 3600"]);
+        let mut place = Program::start(unshare);
+        place.expect("there", LIMIT);
+        let pid = place.pid().to_string();
+        let ran = |words: &[&str]| {
+            let mut command = net.verbena(&[&["port"], words].concat());
+            if !has_runtime {
+                command.env_remove("XDG_RUNTIME_DIR");
+            }
+            let ended = Program::start(command).wait(LIMIT);
+            assert!(ended.good(), "{map}, {words:?}: {}: {}", ended.how(), ended.said);
+        };
+        ran(&["up", "verbena0/1", "--kernel", "vb0", "--netns", &pid]);
+        let interfaces = fs::read_to_string(format!("/proc/{pid}/net/dev")).expect("it runs");
+        assert!(interfaces.contains("vb0:"), "{interfaces}");
+        ran(&["down", "verbena0/1"]);
+        net.expect_gone();
+        // That of a user who only tests.
+        let user = |process: &str| fs::metadata(format!("/proc/{process}")).expect("it runs").uid();
+        if user(&pid) != user("self") {
+            let _ = fs::remove_dir_all(format!("/tmp/verbena-{}", user(&pid)));
+        }
+    }
+}
+
 /// Programs of the kernel's side that know nothing of a card, and the example with a TCP/IP stack on each core.
 #[test]
 fn curl_and_wrk_reach_a_stack_on_each_core() {

@@ -204,8 +204,10 @@ fn up(args: UpArgs) -> Result<u8> {
     check(which, &held)?;
     place::enter(args.netns.as_deref(), &held.namespaces)?;
     let mut words = vec!["kernel-port".to_owned(), which.port.to_string()];
+    let directory = net.dir().to_str().context("the path of the nets is not UTF-8")?;
     words.extend([
         format!("--net={}", which.net),
+        format!("--directory={directory}"),
         format!("--kernel={}", args.kernel),
         format!("--mtu={}", args.mtu),
         format!("--queues={}", args.queues),

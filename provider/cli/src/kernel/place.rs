@@ -43,6 +43,8 @@ fn join(named: &str) -> Result<()> {
         let user = File::open(format!("/proc/{pid}/ns/user")).with_context(what)?;
         if !namespace::is_in(user.as_fd(), Kind::User)? {
             namespace::join(user.as_fd(), Kind::User).with_context(what)?;
+            // For the process of the interface, which may not be root there.
+            namespace::keep_network_privileges()?;
         }
     }
     namespace::join(network.as_fd(), Kind::Network)

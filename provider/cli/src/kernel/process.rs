@@ -2,6 +2,7 @@
 //! the interface away, and what the card has of it.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::Thread;
 use std::time::Duration;
@@ -32,6 +33,9 @@ const PAUSE: Duration = Duration::from_millis(1);
 pub struct ProcessArgs {
     #[command(flatten)]
     which: Which,
+    /// Where the net is: the user may have another number in the interface's namespace.
+    #[arg(long)]
+    directory: PathBuf,
     #[arg(long)]
     kernel: String,
     #[arg(long)]
@@ -53,7 +57,7 @@ pub fn kernel_port(args: ProcessArgs) -> Result<u8> {
 
 fn serve(args: &ProcessArgs) -> Result<()> {
     let which = &args.which;
-    let net = Net::named(&which.net)?;
+    let net = Net::within(args.directory.clone(), &which.net)?;
     let _taken = which.take(&net, &args.kernel)?;
     let port = which.port.0;
     let card = SegmentCard::open(&net.socket(), port.card.into());

@@ -45,8 +45,13 @@ pub struct Net {
 impl Net {
     /// The net of that name, of this user.
     pub fn named(name: &str) -> Result<Net> {
+        Net::within(directory()?, name)
+    }
+
+    /// The net of that name in a directory that another process of the user has found.
+    pub fn within(dir: PathBuf, name: &str) -> Result<Net> {
         check_name(name)?;
-        Ok(Net { name: name.to_owned(), dir: directory()? })
+        Ok(Net { name: name.to_owned(), dir })
     }
 
     /// Its name.
