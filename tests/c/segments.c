@@ -180,9 +180,31 @@ int main(void)
         CHECK(wc.status == IBV_WC_SUCCESS && wc.wr_id == i && wc.opcode == IBV_WC_TSO);
     }
 
-    /* What makes no sense is refused at once. */
+    /* A chain that is given up, or that fails, leaves nothing to the next one, which is a frame as it is. */
+    struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(sender);
     uint8_t header[256];
     size_t head = headers(header, 0, 0x18, 0);
+    memcpy(data, header, head);
+    for (int fails = 0; fails < 2; fails++) {
+        ibv_wr_start(ex);
+        ibv_wr_send_tso(ex, header, head, MSS);
+        if (fails) {
+            ibv_wr_set_sge_list(ex, 1000, NULL);
+            CHECK(ibv_wr_complete(ex) == EINVAL);
+        } else {
+            ibv_wr_abort(ex);
+        }
+        ibv_wr_start(ex);
+        ex->wr_flags = IBV_SEND_SIGNALED;
+        ibv_wr_send(ex);
+        ibv_wr_set_sge(ex, out_mr->lkey, (uintptr_t)data, 100);
+        CHECK(!ibv_wr_complete(ex));
+        CHECK(completion(sent, 10).status == IBV_WC_SUCCESS);
+        struct ibv_wc wc = completion(came, 10);
+        CHECK(wc.status == IBV_WC_SUCCESS && wc.byte_len == 100);
+    }
+
+    /* What makes no sense is refused at once. */
     struct ibv_sge piece = { (uintptr_t)data, 3000, out_mr->lkey };
     struct ibv_send_wr good = {
         .sg_list = &piece, .num_sge = 1, .opcode = IBV_WR_TSO, .send_flags = IBV_SEND_SIGNALED,

@@ -38,7 +38,7 @@ unsafe fn begin(qp: *mut ibv_qp_ex, opcode: WqeOpcode, change: impl FnOnce(&mut 
     builder.flush();
     let mut wr = SendWr { wr_id, opcode, flags: send_flags(flags), ..SendWr::default() };
     change(&mut wr);
-    builder.parts = Parts::None;
+    (builder.parts, builder.cut) = (Parts::None, None);
     builder.wr = Some(wr);
 }
 

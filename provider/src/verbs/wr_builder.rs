@@ -13,9 +13,8 @@ use super::errno::{Errno, Result};
 use super::fork;
 
 /// Where the data of the request under construction is.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub enum Parts {
-    #[default]
     /// There is none.
     None,
     /// In this number of elements.
@@ -78,8 +77,7 @@ impl Builder {
         if self.error.is_some() {
             return;
         }
-        let parts = std::mem::take(&mut self.parts);
-        let cut = self.cut.take();
+        let (parts, cut) = (self.parts, self.cut);
         let (sges, bytes, post) = (&self.sges, &self.bytes, &mut self.post);
         let push = || {
             let wr: &mut SendWr<'_> = &mut wr;
