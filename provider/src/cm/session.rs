@@ -19,7 +19,7 @@ use model::cm::command::Command;
 
 use crate::verbs::card::Card;
 use crate::verbs::errno::{Errno, Result};
-use crate::verbs::event_pipe::EventPipe;
+use crate::verbs::event_pipe::{Aside, EventPipe};
 use crate::verbs::events::with_signals_blocked;
 use crate::verbs::timeline;
 
@@ -60,6 +60,7 @@ pub struct Session {
     process: u32,
     /// By the inode of their pipes.
     channels: Mutex<HashMap<u64, Channel>>,
+    aside: Mutex<Aside>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -143,7 +144,8 @@ impl Session {
         };
         let card = Card::of_net(&directory).map_err(no_device)?;
         timeline::attach(&card).map_err(no_device)?;
-        let session = Arc::new(Session { card, process, channels: Mutex::default() });
+        let aside = Mutex::new(Aside::new()?);
+        let session = Arc::new(Session { card, process, channels: Mutex::default(), aside });
         let (place, run) = (session.card.follower(), Arc::clone(&session));
         let work = move || {
             if let Some(place) = place {
@@ -190,7 +192,7 @@ impl Session {
     /// Makes a channel not readable: after the last of its events was removed, and before a look for the first.
     fn unsignal(&self, fd: c_int, channel: u16) {
         self.with(channel, |it| {
-            it.pipe.forget_at(fd, |_| true);
+            it.pipe.forget_at(fd, &mut lock(&self.aside), |_| true);
             it.signalled = false;
             it.removed += 1;
         });

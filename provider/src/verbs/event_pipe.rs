@@ -2,7 +2,7 @@
 //!
 //! libibverbs reads completion channels and `async_fd` with plain `read`, so both are pipes. What
 //! the kernel does and a pipe does not: forget the unread events of an object that is destroyed.
-//! [`EventPipe::forget`] does it by moving the pipe's contents aside with `splice`, which never
+//! [`EventPipe::forget`] does it by moving the pipe's contents [`Aside`] with `splice`, which never
 //! blocks here, whatever flags the program has set on its end.
 #![allow(unsafe_code)]
 
@@ -29,6 +29,34 @@ fn pipe(flags: i32) -> Result<(OwnedFd, OwnedFd)> {
     }
     // SAFETY: two fresh descriptors, which have no other owner.
     Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
+}
+
+/// An empty pipe, into which others are emptied. There from the start, as the program may have no descriptor left when it
+/// is needed. One thread uses it at a time.
+pub struct Aside(OwnedFd, OwnedFd);
+
+impl Aside {
+    /// A pipe.
+    pub fn new() -> Result<Self> {
+        pipe(libc::O_NONBLOCK).map(|(rx, tx)| Self(rx, tx))
+    }
+
+    fn take_unread<const N: usize>(&mut self, rx: RawFd) -> Vec<[u8; N]> {
+        let (null, mut unread) = (std::ptr::null_mut(), Vec::new());
+        loop {
+            // SAFETY: both are pipes; splice moves bytes between them without touching memory of ours.
+            let moved =
+                unsafe { libc::splice(rx, null, self.1.as_raw_fd(), null, 4096, libc::SPLICE_F_NONBLOCK) };
+            if moved <= 0 {
+                return unread;
+            }
+            let mut record = [0; N];
+            // SAFETY: N writable bytes; the pipe holds whole records.
+            while unsafe { libc::read(self.0.as_raw_fd(), record.as_mut_ptr().cast(), N) } == N as isize {
+                unread.push(record);
+            }
+        }
+    }
 }
 
 impl<const N: usize> EventPipe<N> {
@@ -82,17 +110,17 @@ impl<const N: usize> EventPipe<N> {
     }
 
     /// Removes the unread records that `gone` names; returns how many those were.
-    pub fn forget(&mut self, gone: impl Fn(&[u8; N]) -> bool) -> usize {
-        self.forget_at(self.rx, gone)
+    pub fn forget(&mut self, aside: &mut Aside, gone: impl Fn(&[u8; N]) -> bool) -> usize {
+        self.forget_at(self.rx, aside, gone)
     }
 
     /// The same, by a descriptor of the program's end that is surely open: the first one may be closed, or another
     /// file by now.
-    pub fn forget_at(&mut self, rx: RawFd, gone: impl Fn(&[u8; N]) -> bool) -> usize {
+    pub fn forget_at(&mut self, rx: RawFd, aside: &mut Aside, gone: impl Fn(&[u8; N]) -> bool) -> usize {
         let before = self.waiting.len();
         self.waiting.retain(|record| !gone(record));
         let mut forgotten = before - self.waiting.len();
-        let unread = Self::take_unread(rx);
+        let unread = aside.take_unread(rx);
         if !unread.is_empty() {
             // The program has not read them and never will: its position in the stream is before them.
             self.written -= (unread.len() * N) as u64;
@@ -104,34 +132,6 @@ impl<const N: usize> EventPipe<N> {
         self.waiting = kept;
         self.flush();
         forgotten
-    }
-
-    fn take_unread(rx: RawFd) -> Vec<[u8; N]> {
-        let mut unread = Vec::new();
-        let Ok((aside_rx, aside_tx)) = pipe(libc::O_NONBLOCK) else {
-            return unread;
-        };
-        loop {
-            // SAFETY: both are pipes; splice moves bytes between them without touching memory of ours.
-            let moved = unsafe {
-                libc::splice(
-                    rx,
-                    std::ptr::null_mut(),
-                    aside_tx.as_raw_fd(),
-                    std::ptr::null_mut(),
-                    4096,
-                    libc::SPLICE_F_NONBLOCK,
-                )
-            };
-            if moved <= 0 {
-                return unread;
-            }
-            let mut record = [0; N];
-            // SAFETY: N writable bytes; the pipe holds whole records.
-            while unsafe { libc::read(aside_rx.as_raw_fd(), record.as_mut_ptr().cast(), N) } == N as isize {
-                unread.push(record);
-            }
-        }
     }
 }
 
@@ -149,16 +149,16 @@ mod tests {
 
     #[test]
     fn forgets_only_what_is_named_and_keeps_the_order() {
-        let (mut pipe, rx) = EventPipe::<8>::new().unwrap();
+        let ((mut pipe, rx), mut aside) = (EventPipe::<8>::new().unwrap(), Aside::new().unwrap());
         let mut rx = File::from(rx);
         for n in [1u64, 2, 1, 3, 1] {
             pipe.send(n.to_le_bytes());
         }
         assert_eq!(u64::from_le_bytes(read(&mut rx)), 1);
-        assert_eq!(pipe.forget(|r| u64::from_le_bytes(*r) == 1), 2);
+        assert_eq!(pipe.forget(&mut aside, |r| u64::from_le_bytes(*r) == 1), 2);
         assert_eq!(u64::from_le_bytes(read(&mut rx)), 2);
         assert_eq!(u64::from_le_bytes(read(&mut rx)), 3);
-        assert_eq!(pipe.forget(|_| true), 0);
+        assert_eq!(pipe.forget(&mut aside, |_| true), 0);
         assert_eq!(pipe.written, 3 * 8, "as far as the program has read");
     }
 
@@ -168,7 +168,7 @@ mod tests {
         let other = rx.try_clone().unwrap();
         drop(rx);
         pipe.send([1]);
-        assert_eq!(pipe.forget_at(other.as_raw_fd(), |_| true), 1);
+        assert_eq!(pipe.forget_at(other.as_raw_fd(), &mut Aside::new().unwrap(), |_| true), 1);
         assert!(!pipe.closed());
     }
 

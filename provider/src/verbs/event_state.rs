@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use fpga_regs::EventKind;
 use rdma_sys::ibv_event_type;
 
-use super::event_pipe::EventPipe;
+use super::event_pipe::{Aside, EventPipe};
 
 /// What kind of object an asynchronous event is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,6 +77,7 @@ pub struct State {
     /// At this number of channels those that the program has closed are looked for.
     many_channels: usize,
     asyncs: EventPipe<16>,
+    aside: Aside,
     cqs: Objects,
     qps: Objects,
     srqs: Objects,
@@ -88,11 +89,12 @@ const FEW_CHANNELS: usize = 16;
 
 impl State {
     /// No channel and no object yet.
-    pub fn new(asyncs: EventPipe<16>) -> State {
+    pub fn new(asyncs: EventPipe<16>, aside: Aside) -> State {
         State {
             channels: HashMap::new(),
             many_channels: FEW_CHANNELS,
             asyncs,
+            aside,
             cqs: HashMap::new(),
             qps: HashMap::new(),
             srqs: HashMap::new(),
@@ -149,12 +151,12 @@ impl State {
         let mut sent = object.sent;
         if sent.completions != 0 {
             if let Some(pipe) = object.channel.and_then(|fd| self.channels.get_mut(&fd)) {
-                let unread = pipe.forget(|record| *record == object.handle.to_ne_bytes());
+                let unread = pipe.forget(&mut self.aside, |record| *record == object.handle.to_ne_bytes());
                 sent.completions = sent.completions.wrapping_sub(unread as u32);
             }
         }
         if sent.asyncs != 0 {
-            let unread = self.asyncs.forget(|record| {
+            let unread = self.asyncs.forget(&mut self.aside, |record| {
                 let event = u32::from_ne_bytes([record[8], record[9], record[10], record[11]]);
                 record[..8] == object.handle.to_ne_bytes() && concerns(event) == Some(kind)
             });

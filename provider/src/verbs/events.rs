@@ -20,7 +20,7 @@ use model::attach::Follower;
 
 use super::card::{wait_for_events, wake_events, Device};
 use super::errno::{Errno, Result};
-use super::event_pipe::EventPipe;
+use super::event_pipe::{Aside, EventPipe};
 use super::event_state::{Kind, Object, Sent, State};
 use super::timeline;
 
@@ -43,7 +43,7 @@ impl Events {
     /// No thread yet; also returns what becomes `async_fd`.
     pub fn new(device: Arc<Device>) -> Result<(Self, OwnedFd)> {
         let (asyncs, async_fd) = EventPipe::new()?;
-        let state = Mutex::new(State::new(asyncs));
+        let state = Mutex::new(State::new(asyncs, Aside::new()?));
         let shared = Arc::new(Shared { device, state, stop: AtomicBool::new(false) });
         Ok((Self { shared, thread: Mutex::new(None) }, async_fd))
     }

@@ -110,6 +110,14 @@ fn domains_of_all_kinds_hold_what_is_in_them() {
     }
 }
 
+/// Without a descriptor left.
+#[test]
+fn who_destroys_waits_for_no_event_that_was_not_read() {
+    for said in on_each_net("destroys", &[]) {
+        assert!(said.contains("all destroyed"), "{said}");
+    }
+}
+
 #[test]
 fn events_are_held_back_as_asked_in_both_clocks() {
     let first = on_each_net("moderate", &[]);
