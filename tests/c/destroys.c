@@ -17,6 +17,20 @@ static void complete(int id)
     expect(&side, id);
 }
 
+/* A queue pair that is in a multicast group stays; and it leaves no group that it is not in. */
+static void in_a_group(void)
+{
+    struct ibv_qp_init_attr init = {
+        .send_cq = side.cq, .recv_cq = side.cq, .cap = { .max_recv_wr = 1, .max_recv_sge = 1 }, .qp_type = IBV_QPT_UD,
+    };
+    struct ibv_qp *qp = ibv_create_qp(side.pd, &init);
+    union ibv_gid group = { .raw = { 0xff, 0x0e, [15] = 7 } }, other = { .raw = { 0xff, 0x0e, [15] = 8 } };
+    CHECK(qp && ibv_detach_mcast(qp, &group, 0) == EINVAL);
+    CHECK(!ibv_attach_mcast(qp, &group, 0) && !ibv_attach_mcast(qp, &group, 0));
+    CHECK(ibv_detach_mcast(qp, &other, 0) == EINVAL && ibv_destroy_qp(qp) == EBUSY);
+    CHECK(!ibv_detach_mcast(qp, &group, 0) && !ibv_destroy_qp(qp));
+}
+
 /* With an unread event, and no descriptor left. */
 static void with_nothing_left(void)
 {
@@ -34,6 +48,7 @@ int main(void)
     side = make_side(open_device("verbena0"), NULL, 4096);
     peer = make_side(side.context, &side, 4096);
     connect_pair(&side, &peer);
+    in_a_group();
     with_nothing_left();
     puts("all destroyed");
     return 0;

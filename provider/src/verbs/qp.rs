@@ -4,7 +4,7 @@
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use driver::{Offloads, QpCaps, QpInit};
 use fpga_regs::{QpType, MAX_TSO_HEADER};
@@ -32,6 +32,8 @@ pub struct Qp {
     pub verbs: verbs_qp,
     /// The chain of `ibv_wr_*` calls under construction; owned by the holder of the send queue's lock.
     pub builder: UnsafeCell<Builder>,
+    /// The multicast groups that it is in: the card lets go of a queue pair that is in some, verbs do not.
+    pub groups: Mutex<Vec<[u8; 16]>>,
 }
 
 impl Qp {
@@ -159,7 +161,7 @@ pub fn blank(
 pub unsafe fn add(context: *mut ibv_context, verbs: verbs_qp, driver: Arc<card::Qp>) -> Result<*mut ibv_qp> {
     let number = driver.qpn();
     let builder = UnsafeCell::new(Builder::default());
-    let qp = Qp { driver, verbs, builder };
+    let qp = Qp { driver, verbs, builder, groups: Mutex::default() };
     // SAFETY: as the caller promises.
     let events = &unsafe { Context::of(context) }.events;
     events.add(Kind::Qp, number, qp, |qp| qp.wrapping_byte_add(offset_of!(Qp, verbs)).cast(), None)
@@ -240,6 +242,9 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
         // SAFETY: a live queue pair; its memory goes after the last acknowledgement.
         unsafe {
             let this = Qp::of(qp);
+            if !this.groups.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+                return Err(Errno(libc::EBUSY));
+            }
             let acknowledged = Acknowledged {
                 handle: qp as u64,
                 mutex: (&raw mut (*qp).mutex).cast(),

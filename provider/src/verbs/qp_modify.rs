@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
+use std::sync::PoisonError;
 
 use driver::{AttrMask, QpAttr, QpCaps};
 use fpga_regs::{Access, QpState};
@@ -138,26 +139,35 @@ pub unsafe extern "C" fn query_qp(
     })
 }
 
-/// `ibv_attach_mcast`.
+/// `ibv_attach_mcast`; twice is once.
 ///
 /// # Safety
 /// Called by libibverbs with a live queue pair and a GID.
 pub unsafe extern "C" fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _lid: u16) -> c_int {
     status(|| {
         // SAFETY: as the caller promises; every bit pattern is a valid GID.
-        unsafe { Qp::of(qp).driver.attach_mcast(&(*gid).raw)? };
+        let (qp, gid) = unsafe { (Qp::of(qp), (*gid).raw) };
+        let mut groups = qp.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        qp.driver.attach_mcast(&gid)?;
+        if !groups.contains(&gid) {
+            groups.push(gid);
+        }
         Ok(())
     })
 }
 
-/// `ibv_detach_mcast`.
+/// `ibv_detach_mcast`: EINVAL if it is not in the group.
 ///
 /// # Safety
 /// Called by libibverbs with a live queue pair and a GID.
 pub unsafe extern "C" fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _lid: u16) -> c_int {
     status(|| {
         // SAFETY: as the caller promises; every bit pattern is a valid GID.
-        unsafe { Qp::of(qp).driver.detach_mcast(&(*gid).raw)? };
+        let (qp, gid) = unsafe { (Qp::of(qp), (*gid).raw) };
+        let mut groups = qp.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = groups.iter().position(|group| *group == gid).ok_or(Errno::EINVAL)?;
+        qp.driver.detach_mcast(&gid)?;
+        groups.swap_remove(place);
         Ok(())
     })
 }

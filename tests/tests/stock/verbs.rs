@@ -110,7 +110,7 @@ fn domains_of_all_kinds_hold_what_is_in_them() {
     }
 }
 
-/// Without a descriptor left.
+/// Of queue pairs in a multicast group, and without a descriptor left.
 #[test]
 fn who_destroys_waits_for_no_event_that_was_not_read() {
     for said in on_each_net("destroys", &[]) {
