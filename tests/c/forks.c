@@ -36,7 +36,8 @@ static int meddle(int seed)
     for (size_t i = 0; i < BYTES; i += 4096)
         if (left.buffer[i] != (char)0xee || right.buffer[i] != (char)0xdd)
             return 11;
-    return 0;
+    /* Nothing can be made of the parent's. */
+    return ibv_create_comp_channel(left.context) ? 12 : 0;
 }
 
 static pid_t start(const char *way, int seed)

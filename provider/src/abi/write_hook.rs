@@ -9,7 +9,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::RawFd;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::libibverbs;
 use super::private::{create_comp_channel_cmd, IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL};
@@ -19,18 +19,25 @@ use crate::cm::imports::opendir;
 pub type MakeChannel = fn(context: usize) -> Result<RawFd, c_int>;
 
 /// The command descriptors of open contexts, each with a function and its argument.
-static OURS: Mutex<Vec<(RawFd, MakeChannel, usize)>> = Mutex::new(Vec::new());
+pub type Ours = Vec<(RawFd, MakeChannel, usize)>;
+
+static OURS: Mutex<Ours> = Mutex::new(Vec::new());
+
+/// The list. A thread that forks holds it meanwhile: in the child, no other thread could give the lock back.
+pub fn lock() -> MutexGuard<'static, Ours> {
+    OURS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// From now on a CREATE_COMP_CHANNEL written to `cmd_fd` is answered by `make(context)`.
 pub fn answer_for(cmd_fd: RawFd, make: MakeChannel, context: usize) {
-    let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut ours = lock();
     ours.retain(|entry| entry.0 != cmd_fd);
     ours.push((cmd_fd, make, context));
 }
 
 /// The descriptor is about to be closed.
 pub fn forget(cmd_fd: RawFd) {
-    OURS.lock().unwrap_or_else(PoisonError::into_inner).retain(|entry| entry.0 != cmd_fd);
+    lock().retain(|entry| entry.0 != cmd_fd);
 }
 
 /// Patches every libibverbs that this provider has registered with, once.
@@ -64,12 +71,7 @@ unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: usize) -> isize
     if count != size_of::<create_comp_channel_cmd>() {
         return pass_on();
     }
-    let found = OURS
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .iter()
-        .find(|entry| entry.0 == fd)
-        .map(|entry| (entry.1, entry.2));
+    let found = lock().iter().find(|entry| entry.0 == fd).map(|entry| (entry.1, entry.2));
     let Some((make, context)) = found else {
         return pass_on();
     };

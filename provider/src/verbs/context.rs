@@ -56,7 +56,7 @@ pub struct Context {
     /// Where it is described in sysfs, and which card it is.
     place: (PathBuf, u32),
     /// Of the process that opened it.
-    generation: u32,
+    pub generation: u32,
     /// Its events.
     pub events: Events,
     /// Its memory that is found on demand.

@@ -18,16 +18,19 @@ use rdma_sys::*;
 use super::errno::{set_errno, Errno};
 use crate::abi::libibverbs::Libibverbs;
 use crate::abi::private::{operations, verbs_context_ops, verbs_mr};
+use crate::abi::write_hook::{self, Ours};
 
 /// The open contexts by their addresses, each with the libibverbs that it is open in, and what a child can do with it.
 type Contexts = Vec<(&'static Libibverbs, usize, &'static verbs_context_ops)>;
+
+type Locks = (MutexGuard<'static, Contexts>, MutexGuard<'static, Ours>);
 
 static CONTEXTS: Mutex<Contexts> = Mutex::new(Vec::new());
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
-    /// The lock on CONTEXTS while this thread forks.
-    static HELD: RefCell<Option<MutexGuard<'static, Contexts>>> = const { RefCell::new(None) };
+    /// The locks on CONTEXTS and on the descriptors of contexts while this thread forks.
+    static HELD: RefCell<Option<Locks>> = const { RefCell::new(None) };
 }
 
 /// Counts the forks that led to this process.
@@ -56,7 +59,7 @@ fn lock() -> MutexGuard<'static, Contexts> {
 }
 
 unsafe extern "C" fn prepare() {
-    let held = lock();
+    let held = (lock(), write_hook::lock());
     // Fails only while the thread ends; then the list is free again at once.
     let _ = HELD.try_with(|slot| *slot.borrow_mut() = Some(held));
 }
@@ -69,7 +72,7 @@ unsafe extern "C" fn child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
     super::timeline::forked();
     let held = HELD.try_with(|slot| slot.borrow_mut().take()).ok().flatten();
-    let Some(mut contexts) = held else { return };
+    let Some((mut contexts, _ours)) = held else { return };
     for (library, context, in_child) in contexts.drain(..) {
         // SAFETY: the context is open; the child has this one thread only.
         unsafe { library.set_ops(context as *mut ibv_context, in_child) };

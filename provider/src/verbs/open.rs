@@ -17,6 +17,9 @@ use crate::abi::write_hook;
 fn make_channel(context: usize) -> std::result::Result<RawFd, c_int> {
     // SAFETY: the hook is told to forget the context before it is freed.
     let context = unsafe { &*(context as *const Context) };
+    if context.generation != fork::generation() {
+        return Err(fork::refuse());
+    }
     context.events.make_channel().map_err(|error| error.0)
 }
 
