@@ -4,7 +4,7 @@ use fpga_regs::{AdminOpcode, AdminStatus, Command, WqeAddress};
 
 use crate::card::Card;
 use crate::device::Device;
-use crate::error::{within, Error, Result};
+use crate::error::{Error, Result};
 
 /// The path to a peer, as in `struct ibv_ah_attr`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,9 +72,9 @@ pub(crate) fn check<C: Card>(dev: &Device<C>, attr: &AhAttr) -> Result<()> {
     if !attr.grh {
         return Err(Error::invalid("RoCE needs a GRH: set is_global and the GRH's fields"));
     }
-    dev.check_port(attr.port)?;
-    let last = dev.limits().gid_table_len().saturating_sub(1);
-    within("index of the source GID", attr.sgid_index, last)?;
+    if dev.gid(attr.port, attr.sgid_index.into())? == [0; 16] {
+        return Err(Error::NoGid { port: attr.port, index: attr.sgid_index });
+    }
     if attr.flow_label >= 1 << 20 {
         return Err(Error::invalid(format!("flow label {:#x} has more than 20 bits", attr.flow_label)));
     }

@@ -105,6 +105,14 @@ pub enum Error {
         /// The destination.
         gid: [u8; 16],
     },
+    /// A port has no GID at an index.
+    #[error("port {port} has no GID at index {index}: `ibv_devinfo -v` shows those that it has")]
+    NoGid {
+        /// The port.
+        port: u8,
+        /// The index.
+        index: u8,
+    },
     /// Something that this card or driver does not do.
     #[error("{0} is not supported")]
     Unsupported(&'static str),
@@ -136,6 +144,8 @@ impl Error {
             Error::Invalid(_) | Error::Limit { .. } | Error::Destroyed(_) => libc::EINVAL,
             Error::Unsupported(_) => libc::EOPNOTSUPP,
             Error::Unreachable { .. } => libc::EHOSTUNREACH,
+            // As Linux says since 5.11.
+            Error::NoGid { .. } => libc::ENODATA,
             Error::Protocol(_) | Error::Lost { .. } => libc::EIO,
         }
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use driver::{CardError, Device, DmaMemory, Hints, Interrupts, Memory, Registers};
-use fpga_regs::regs::{self, FeatureSet, Status};
+use fpga_regs::regs::{self, gid, port, FeatureSet, GidAttr, Status};
 use fpga_regs::*;
 
 use super::script;
@@ -282,13 +282,20 @@ fn run_sends(state: &mut State, bell: SqDoorbell) {
     state.consumed.insert(bell.qpn(), index);
 }
 
+/// The one GID of the card's first port.
+const GID: u32 = port::gid_entry(0, 1);
+
 impl Registers for Fake {
     fn read32(&self, offset: u32) -> u32 {
+        const VALID: u32 = GID + gid::GID_ATTR;
+        const FIRST: u32 = GID + gid::GID;
         match offset {
             regs::ID => regs::ID_VALUE,
             regs::VERSION => regs::VERSION_VALUE,
             regs::CONTROL => 0,
             regs::STATUS => Status(0).with_ready(true).0,
+            VALID => GidAttr(0).with_valid(true).0,
+            FIRST => 0xfe80,
             _ => self.state().regs.get(&offset).copied().unwrap_or_default() as u32,
         }
     }

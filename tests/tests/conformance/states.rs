@@ -313,6 +313,8 @@ fn values_beyond_the_limits_are_refused() {
     for (n, change) in wrong.into_iter().enumerate() {
         assert!(rtr(change).is_err(), "wrong value {n}");
     }
+    let empty = rtr(|a| a.ah.sgid_index = 15).expect_err("there is no such GID");
+    assert_eq!(empty.errno(), libc::ENODATA);
     assert!(rtr(|_| ()).is_ok());
     let rts = |change: fn(&mut QpAttr)| {
         let mut attr = QpAttr { state: QpState::RTS, ..Default::default() };
