@@ -5,7 +5,7 @@
 //! late reply arrives, because the card may still write to its mailbox.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use crossbeam_queue::ArrayQueue;
@@ -50,6 +50,22 @@ pub(crate) struct Admin<C: Card> {
     timeout_ms: AtomicU32,
 }
 
+/// A slot in use. It is free after this, or if the command is still under way, by time-out or panic, when its reply comes.
+struct Taken<'a, C: Card> {
+    admin: &'a Admin<C>,
+    tag: u16,
+}
+
+impl<C: Card> Drop for Taken<'_, C> {
+    fn drop(&mut self) {
+        let mut slot = lock(&self.admin.slots[usize::from(self.tag)]);
+        *slot = match *slot {
+            Slot::Waiting => Slot::Abandoned,
+            _ => self.admin.give_back(self.tag),
+        };
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -92,9 +108,9 @@ impl<C: Card> Admin<C> {
         let deadline = Instant::now() + after;
         let timed_out = || self.timed_out(command, after);
         let mut spins = 0;
-        let tag = loop {
+        let taken = loop {
             if let Some(tag) = self.free.pop() {
-                break tag;
+                break Taken { admin: self, tag };
             }
             self.drain();
             if Instant::now() >= deadline {
@@ -103,6 +119,7 @@ impl<C: Card> Admin<C> {
             self.card.relax(spins);
             spins = spins.saturating_add(1);
         };
+        let tag = taken.tag;
         self.submit(command, tag, input, output.len());
         let mut spins = 0;
         let mut check_at = Instant::now() + CHECK_AFTER;
@@ -112,8 +129,11 @@ impl<C: Card> Admin<C> {
             // At the deadline the card is looked at anyway.
             let late = now >= deadline;
             let gone = !late && now >= check_at && self.card.read32(regs::ID) == u32::MAX;
-            if let Some(reply) = self.take(tag, late || gone) {
-                break reply.ok_or_else(timed_out)?;
+            if let Slot::Done(reply) = *lock(&self.slots[usize::from(tag)]) {
+                break reply;
+            }
+            if late || gone {
+                return Err(timed_out());
             }
             if now >= check_at {
                 check_at = now + CHECK_AFTER;
@@ -124,7 +144,6 @@ impl<C: Card> Admin<C> {
         if reply.status() == AdminStatus::OK {
             self.mail.read(usize::from(tag) * 2 * MAILBOX + MAILBOX, output);
         }
-        let _ = self.free.push(tag);
         match reply.status() {
             AdminStatus::OK => Ok(reply),
             status => Err(Error::Refused { command: command.opcode(), status, syndrome: reply.syndrome() }),
@@ -170,7 +189,11 @@ impl<C: Card> Admin<C> {
     /// Moves all replies in the ring to their slots.
     fn drain(&self) {
         // The holder of the lock does the work for all threads.
-        let Ok(mut replies) = self.replies.try_lock() else { return };
+        let mut replies = match self.replies.try_lock() {
+            Ok(replies) => replies,
+            Err(TryLockError::Poisoned(replies)) => replies.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
         let mut any = false;
         let mut bytes = [0; Reply::BYTES];
         while replies.pop(&mut bytes) {
@@ -181,10 +204,7 @@ impl<C: Card> Admin<C> {
             let mut slot = lock(slot);
             match *slot {
                 Slot::Waiting => *slot = Slot::Done(reply),
-                Slot::Abandoned => {
-                    *slot = Slot::Idle;
-                    let _ = self.free.push(reply.tag());
-                }
+                Slot::Abandoned => *slot = self.give_back(reply.tag()),
                 Slot::Idle | Slot::Done(_) => (),
             }
         }
@@ -193,20 +213,10 @@ impl<C: Card> Admin<C> {
         }
     }
 
-    /// The reply, if it is there; `Some(None)` if it is not and the time is over.
-    fn take(&self, tag: u16, late: bool) -> Option<Option<Reply>> {
-        let mut slot = lock(&self.slots[usize::from(tag)]);
-        match *slot {
-            Slot::Done(reply) => {
-                *slot = Slot::Idle;
-                Some(Some(reply))
-            }
-            _ if late => {
-                *slot = Slot::Abandoned;
-                Some(None)
-            }
-            _ => None,
-        }
+    /// Lets others have a slot.
+    fn give_back(&self, tag: u16) -> Slot {
+        let _ = self.free.push(tag);
+        Slot::Idle
     }
 
     fn timed_out(&self, command: Command, after: Duration) -> Error {

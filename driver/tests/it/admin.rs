@@ -1,5 +1,6 @@
 //! The admin queue: time-outs that name the command, late replies, many threads.
 
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::time::Duration;
 
 use driver::Error;
@@ -50,6 +51,24 @@ fn a_late_reply_is_not_taken_for_another_command() {
     assert_eq!(pd.pdn(), 7);
     card.expect(command(5, AdminOpcode::FREE_PD, Reply::new(), vec![]));
     pd.destroy().unwrap();
+    card.expect(stop());
+}
+
+#[test]
+fn a_panic_in_the_middle_of_a_command_harms_no_other() {
+    let (card, device) = opened(features());
+    // More than there are slots.
+    for n in 3..40 {
+        card.expect([
+            Step::Write32(regs::ASQ_DOORBELL, n + 1),
+            answer(n, AdminOpcode::ALLOC_PD, Reply::new(), vec![]),
+            Step::Write32(regs::ACQ_CONSUMER, u32::MAX),
+        ]);
+        let panicked = catch_unwind(AssertUnwindSafe(|| device.alloc_pd())).is_err();
+        assert!(panicked, "the script wants another index");
+    }
+    card.expect(command(40, AdminOpcode::ALLOC_PD, Reply::new().with_status(AdminStatus::LIMIT), vec![]));
+    assert_eq!(device.alloc_pd().err().unwrap().errno(), libc::EINVAL);
     card.expect(stop());
 }
 
