@@ -6,6 +6,7 @@ use std::os::fd::RawFd;
 use fpga_regs::EventKind;
 use rdma_sys::ibv_event_type;
 
+use super::errno::{Errno, Result};
 use super::event_pipe::{Aside, EventPipe};
 
 /// What kind of object an asynchronous event is about.
@@ -74,6 +75,8 @@ pub type Objects = HashMap<u32, Vec<Object>>;
 pub struct State {
     /// By the program's descriptor.
     pub channels: HashMap<RawFd, EventPipe<8>>,
+    /// The card is lost, and no channel is of use any more.
+    lost: bool,
     /// At this number of channels those that the program has closed are looked for.
     many_channels: usize,
     asyncs: EventPipe<16>,
@@ -92,6 +95,7 @@ impl State {
     pub fn new(asyncs: EventPipe<16>, aside: Aside) -> State {
         State {
             channels: HashMap::new(),
+            lost: false,
             many_channels: FEW_CHANNELS,
             asyncs,
             aside,
@@ -108,12 +112,23 @@ impl State {
         channels.chain(self.asyncs.inode()).collect()
     }
 
-    /// A new completion channel.
-    pub fn add_channel(&mut self, pipe: EventPipe<8>) {
+    /// The card is lost: as in the kernel, nobody waits for completions any more.
+    pub fn lose(&mut self) {
+        self.lost = true;
+        self.channels.clear();
+        self.asynchronous(EventKind::DEVICE_FATAL, 0);
+    }
+
+    /// A new completion channel; EIO after the card was lost.
+    pub fn add_channel(&mut self, pipe: EventPipe<8>) -> Result<()> {
+        if self.lost {
+            return Err(Errno::EIO);
+        }
         if self.channels.len() >= self.many_channels {
             self.forget_closed_channels();
         }
         self.channels.insert(pipe.rx(), pipe);
+        Ok(())
     }
 
     /// Programs close channels without the provider's knowledge. A check is one system call for each of them, so the

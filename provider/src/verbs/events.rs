@@ -15,7 +15,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use driver::Event;
-use fpga_regs::EventKind;
 use model::attach::Follower;
 
 use super::card::{wait_for_events, wake_events, Device};
@@ -58,7 +57,7 @@ impl Events {
             }
             made => made?,
         };
-        self.shared.lock().add_channel(pipe);
+        self.shared.lock().add_channel(pipe)?;
         Ok(rx.into_raw_fd())
     }
 
@@ -172,7 +171,7 @@ impl Shared {
             let stepped = catch_unwind(AssertUnwindSafe(|| self.step().map_err(|error| error.to_string())));
             if let Err(error) = stepped.unwrap_or(Err("the card's memory is damaged".into())) {
                 model::tell!("verbena: events end here: {error}");
-                self.lock().asynchronous(EventKind::DEVICE_FATAL, 0);
+                self.lock().lose();
                 return;
             }
         }
