@@ -1,5 +1,5 @@
 /* What stock programs hand over without a thought, because every card takes it: a flow label of 32 random bits,
- * access flags that mean nothing on a QP, the `sl` of a datagram in the address of its answer, and no word about
+ * access flags that mean nothing on a QP, a static rate, the `sl` of a datagram in the address of its answer, and no word about
  * inline data. */
 #include "datagram.h"
 
@@ -32,6 +32,7 @@ static void connections(struct ibv_context *context)
             .is_global = 1,
             .port_num = PORT,
             .sl = 9,
+            .static_rate = IBV_RATE_10_GBPS,
             .grh = { .dgid = peer.address.gid, .sgid_index = GID_INDEX, .hop_limit = 64, .flow_label = 0xdeadbeef },
         },
     };
@@ -42,6 +43,7 @@ static void connections(struct ibv_context *context)
                              IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
     CHECK(!ibv_query_qp(side.qp, &found, IBV_QP_AV, &init));
     CHECK(found.ah_attr.grh.flow_label == 0xdbeef && found.ah_attr.sl == 1);
+    CHECK(found.ah_attr.static_rate == IBV_RATE_10_GBPS);
 }
 
 /* Inline room: what there is anyway is granted, and works. */

@@ -2,9 +2,21 @@
 #include "rig.h"
 
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/resource.h>
 
+enum { ROUNDS = 200 };
+
 static struct side side, peer;
+static atomic_int over;
+
+static void *destroyer(void *argument)
+{
+    while (!over)
+        CHECK(ibv_destroy_cq(side.cq) == EBUSY);
+    return argument;
+}
 
 /* A completion with an event, which is left unread. */
 static void complete(int id)
@@ -15,6 +27,22 @@ static void complete(int id)
     if (poll(&readable, 1, 10000) != 1)
         die("no event of completion %d within 10 s", id);
     expect(&side, id);
+}
+
+/* A CQ that is in use loses no event to those who try to destroy it. */
+static void in_use(void)
+{
+    pthread_t thread;
+    CHECK(!pthread_create(&thread, NULL, destroyer, NULL));
+    for (int round = 0; round < ROUNDS; round++) {
+        complete(round);
+        struct ibv_cq *cq;
+        void *context;
+        CHECK(!ibv_get_cq_event(side.channel, &cq, &context) && cq == side.cq);
+        ibv_ack_cq_events(cq, 1);
+    }
+    over = 1;
+    CHECK(!pthread_join(thread, NULL));
 }
 
 /* A queue pair that is in a multicast group stays; and it leaves no group that it is not in. */
@@ -34,7 +62,7 @@ static void in_a_group(void)
 /* With an unread event, and no descriptor left. */
 static void with_nothing_left(void)
 {
-    complete(0);
+    complete(ROUNDS);
     int lowest = dup(0);
     struct rlimit limit;
     CHECK(lowest >= 0 && !close(lowest) && !getrlimit(RLIMIT_NOFILE, &limit));
@@ -48,6 +76,7 @@ int main(void)
     side = make_side(open_device("verbena0"), NULL, 4096);
     peer = make_side(side.context, &side, 4096);
     connect_pair(&side, &peer);
+    in_use();
     in_a_group();
     with_nothing_left();
     puts("all destroyed");

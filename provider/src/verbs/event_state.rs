@@ -9,7 +9,7 @@ use rdma_sys::ibv_event_type;
 use super::errno::{Errno, Result};
 use super::event_pipe::{Aside, EventPipe};
 
-/// What kind of object an asynchronous event is about.
+/// What kind of object an asynchronous event is about. First those that have objects: see [`State`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Completion queue.
@@ -57,6 +57,33 @@ pub struct Object {
     pub channel: Option<RawFd>,
     /// Events written so far.
     pub sent: Sent,
+    /// What has come since somebody began to destroy it, to be sent if that fails: numbers of asynchronous events, and
+    /// nothing for a completion.
+    pub held: Option<Vec<Option<u32>>>,
+}
+
+impl Object {
+    /// Sends an event of it, unless it is being destroyed.
+    fn raise(&mut self, event: Option<u32>, channels: &mut Channels, asyncs: &mut EventPipe<16>) {
+        if let Some(held) = &mut self.held {
+            return held.push(event);
+        }
+        if let Some(event) = event {
+            self.sent.asyncs = self.sent.asyncs.wrapping_add(1);
+            asyncs.send(record(self.handle, event));
+        } else if let Some(pipe) = self.channel.and_then(|fd| channels.get_mut(&fd)) {
+            self.sent.completions = self.sent.completions.wrapping_add(1);
+            pipe.send(self.handle.to_ne_bytes());
+        }
+    }
+}
+
+/// An asynchronous event as libibverbs reads it.
+fn record(element: u64, event: u32) -> [u8; 16] {
+    let mut record = [0; 16];
+    record[..8].copy_from_slice(&element.to_ne_bytes());
+    record[8..12].copy_from_slice(&event.to_ne_bytes());
+    record
 }
 
 /// Events that were sent for an object, and not forgotten since.
@@ -71,20 +98,21 @@ pub struct Sent {
 /// Objects by their numbers. An XRC queue pair that is opened twice is two objects.
 pub type Objects = HashMap<u32, Vec<Object>>;
 
+/// Completion channels by the program's descriptor.
+type Channels = HashMap<RawFd, EventPipe<8>>;
+
 /// The objects of a context that have events, and the pipes.
 pub struct State {
-    /// By the program's descriptor.
-    pub channels: HashMap<RawFd, EventPipe<8>>,
+    /// The pipes of completion channels.
+    pub channels: Channels,
     /// The card is lost, and no channel is of use any more.
     lost: bool,
     /// At this number of channels those that the program has closed are looked for.
     many_channels: usize,
     asyncs: EventPipe<16>,
     aside: Aside,
-    cqs: Objects,
-    qps: Objects,
-    srqs: Objects,
-    wqs: Objects,
+    /// Of each kind that has objects.
+    objects: [Objects; 4],
 }
 
 /// A number of channels that is not worth a check.
@@ -99,10 +127,7 @@ impl State {
             many_channels: FEW_CHANNELS,
             asyncs,
             aside,
-            cqs: HashMap::new(),
-            qps: HashMap::new(),
-            srqs: HashMap::new(),
-            wqs: HashMap::new(),
+            objects: Default::default(),
         }
     }
 
@@ -134,25 +159,32 @@ impl State {
     /// Programs close channels without the provider's knowledge. A check is one system call for each of them, so the
     /// next one is when there are twice as many.
     pub fn forget_closed_channels(&mut self) {
-        let used: HashSet<RawFd> = self.cqs.values().flatten().filter_map(|cq| cq.channel).collect();
+        let used: HashSet<RawFd> = self.objects[Kind::Cq as usize].values().flatten().filter_map(|cq| cq.channel).collect();
         self.channels.retain(|fd, pipe| used.contains(fd) || !pipe.closed());
         self.many_channels = FEW_CHANNELS.max(2 * self.channels.len());
     }
 
-    /// The objects of a kind that has any.
-    pub fn objects(&mut self, kind: Kind) -> Option<&mut Objects> {
-        match kind {
-            Kind::Cq => Some(&mut self.cqs),
-            Kind::Qp => Some(&mut self.qps),
-            Kind::Srq => Some(&mut self.srqs),
-            Kind::Wq => Some(&mut self.wqs),
-            Kind::Port | Kind::Device => None,
+    /// Adds an object, or one whose destruction has failed: it gets the events that it has missed.
+    pub fn attach(&mut self, kind: Kind, number: u32, mut object: Object) {
+        for event in object.held.take().into_iter().flatten() {
+            object.raise(event, &mut self.channels, &mut self.asyncs);
+        }
+        if let Some(objects) = self.objects.get_mut(kind as usize) {
+            objects.entry(number).or_default().push(object);
+        }
+    }
+
+    /// Somebody begins to destroy an object.
+    pub fn hold(&mut self, kind: Kind, number: u32, handle: u64) {
+        let same = self.objects.get_mut(kind as usize).and_then(|objects| objects.get_mut(&number));
+        if let Some(object) = same.into_iter().flatten().find(|object| object.handle == handle) {
+            object.held.get_or_insert_default();
         }
     }
 
     /// Takes an object out: it gets no more events.
     pub fn detach(&mut self, kind: Kind, number: u32, handle: u64) -> Option<Object> {
-        let objects = self.objects(kind)?;
+        let objects = self.objects.get_mut(kind as usize)?;
         let same = objects.get_mut(&number)?;
         let object = same.iter().position(|object| object.handle == handle).map(|at| same.swap_remove(at));
         if same.is_empty() {
@@ -182,15 +214,10 @@ impl State {
 
     /// A completion event of a CQ.
     pub fn completion(&mut self, cqn: u32) {
-        // The CQ may have been destroyed meanwhile.
-        let Some(cq) = self.cqs.get_mut(&cqn).and_then(|same| same.first_mut()) else {
-            return;
-        };
-        let Some(pipe) = cq.channel.and_then(|fd| self.channels.get_mut(&fd)) else {
-            return;
-        };
-        cq.sent.completions = cq.sent.completions.wrapping_add(1);
-        pipe.send(cq.handle.to_ne_bytes());
+        // The CQ may have been destroyed meanwhile. While it is, its number may already be that of another, the last.
+        if let Some(cq) = self.objects[Kind::Cq as usize].get_mut(&cqn).and_then(|same| same.last_mut()) {
+            cq.raise(None, &mut self.channels, &mut self.asyncs);
+        }
     }
 
     /// An asynchronous event about object `number`.
@@ -199,22 +226,11 @@ impl State {
             model::tell!("verbena: the card sent an unknown event {kind} about {number:#x}");
             return;
         };
-        let elements: Vec<u64> = match self.objects(about) {
-            None => vec![number.into()],
-            Some(objects) => {
-                let same = objects.get_mut(&number).map(|same| same.iter_mut()).into_iter().flatten();
-                same.map(|object| {
-                    object.sent.asyncs = object.sent.asyncs.wrapping_add(1);
-                    object.handle
-                })
-                .collect()
-            }
+        let Some(objects) = self.objects.get_mut(about as usize) else {
+            return self.asyncs.send(record(number.into(), event));
         };
-        for element in elements {
-            let mut record = [0; 16];
-            record[..8].copy_from_slice(&element.to_ne_bytes());
-            record[8..12].copy_from_slice(&event.to_ne_bytes());
-            self.asyncs.send(record);
+        for object in objects.get_mut(&number).into_iter().flatten() {
+            object.raise(Some(event), &mut self.channels, &mut self.asyncs);
         }
     }
 

@@ -77,10 +77,8 @@ impl Events {
             return Err(Errno::EINVAL);
         }
         let handle = handle(Box::into_raw(Box::new(object)));
-        if let Some(objects) = state.objects(kind) {
-            let object = Object { handle: handle as u64, channel, sent: Sent::default() };
-            objects.entry(number).or_default().push(object);
-        }
+        let object = Object { handle: handle as u64, channel, sent: Sent::default(), held: None };
+        state.attach(kind, number, object);
         Ok(handle)
     }
 
@@ -97,16 +95,14 @@ impl Events {
         acknowledged: &Acknowledged,
         destroy: impl FnOnce() -> driver::Result<()>,
     ) -> Result<()> {
-        let detached = self.shared.lock().detach(kind, number, acknowledged.handle);
+        self.shared.lock().hold(kind, number, acknowledged.handle);
         let destroyed = destroy();
-        let Some(object) = detached else {
+        let mut state = self.shared.lock();
+        let Some(object) = state.detach(kind, number, acknowledged.handle) else {
             return Ok(destroyed?);
         };
-        let mut state = self.shared.lock();
         if let Err(error) = destroyed {
-            if let Some(objects) = state.objects(kind) {
-                objects.entry(number).or_default().push(object);
-            }
+            state.attach(kind, number, object);
             return Err(error.into());
         }
         let read = state.forget(kind, &object);

@@ -110,9 +110,9 @@ fn domains_of_all_kinds_hold_what_is_in_them() {
     }
 }
 
-/// Of queue pairs in a multicast group, and without a descriptor left.
+/// Of completion queues in use, of queue pairs in a multicast group, and without a descriptor left.
 #[test]
-fn who_destroys_waits_for_no_event_that_was_not_read() {
+fn who_destroys_loses_no_event_and_waits_for_none_that_was_not_read() {
     for said in on_each_net("destroys", &[]) {
         assert!(said.contains("all destroyed"), "{said}");
     }
