@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use fpga_regs::regs::{self, FeatureSet, Status};
 use fpga_regs::{AdminOpcode, CardLimits, EthernetLimits};
 
-use crate::admin::Admin;
+use crate::admin::{Admin, TIMEOUT};
 use crate::bringup;
 use crate::card::{Card, CardError};
 use crate::dma::Records;
@@ -206,6 +206,22 @@ impl<C: Card> Device<C> {
             return Ok(());
         }
         Err(Error::Lost { status: status.0, cause: self.card().read32(regs::ERROR_CAUSE) })
+    }
+
+    /// Waits until `enter` has entered a new object into a table. The card may have destroyed what had its number before, while
+    /// the thread that asked for that has still to take it out. False: nobody does.
+    pub(crate) fn takes_number(&self, enter: impl Fn() -> bool) -> bool {
+        let deadline = Instant::now() + TIMEOUT;
+        for spins in 0.. {
+            if enter() {
+                return true;
+            }
+            if Instant::now() >= deadline {
+                break;
+            }
+            self.card().relax(spins);
+        }
+        false
     }
 
     /// [`Device::check`] for a CQ that stays empty.

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::pd::Pd;
 use crate::qp_attr::{QpCaps, QpInit};
 use crate::qp_size::Sizes;
-use crate::qp_table::SendShadow;
+use crate::qp_table::{QpLine, SendShadow};
 use crate::rq_ring::{RqRing, RqSize};
 use crate::rss::Table;
 use crate::spin::Spin;
@@ -89,7 +89,7 @@ impl<C: Card> Pd<C> {
         let send_shadow: Box<[SendShadow]> =
             (0..1u32 << sizes.sq.log).map(|_| SendShadow::default()).collect();
         let recv_shadow: Box<[AtomicU64]> = (0..1u32 << sizes.rq.log).map(|_| AtomicU64::new(0)).collect();
-        let entered = dev.qps.insert(qpn, |line| {
+        let fill = |line: &QpLine| {
             line.send_cqn.store(init.send_cq.cqn(), Ordering::Relaxed);
             line.recv_cqn.store(init.recv_cq.cqn(), Ordering::Relaxed);
             line.sq_mask.store((1 << sizes.sq.log) - 1, Ordering::Relaxed);
@@ -101,8 +101,8 @@ impl<C: Card> Pd<C> {
             let srq = init.srq.as_ref().map_or(std::ptr::null(), |srq| std::ptr::from_ref(srq.shared()));
             line.srq.store(srq.cast_mut(), Ordering::Relaxed);
             line.sq.store(std::ptr::null_mut(), Ordering::Relaxed);
-        });
-        if !entered {
+        };
+        if !dev.takes_number(|| dev.qps.insert(qpn, fill)) {
             let undone = dev.admin().destroy(AdminOpcode::DESTROY_QP, qpn);
             if undone.is_err() {
                 memory.leak();

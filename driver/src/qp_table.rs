@@ -121,19 +121,25 @@ impl QpTable {
         true
     }
 
-    /// Completions that name this XRC SRQ are its from now on; false if its number is too large for the table.
+    /// Completions that name this XRC SRQ are its from now on; false if another has its number, or that is too large for the
+    /// table.
     pub fn insert_srq(&self, srqn: u32, cqn: u32, srq: &SrqShared) -> bool {
         let srqs = self.srqs.get_or_init(|| (0..LINES).map(|_| SrqLine::default()).collect());
         let Some(line) = srqs.get(srqn as usize) else { return false };
+        if !line.srq.load(Ordering::Acquire).is_null() {
+            return false;
+        }
         line.cqn.store(cqn, Ordering::Relaxed);
         line.srq.store(std::ptr::from_ref(srq).cast_mut(), Ordering::Release);
         true
     }
 
     /// No completion names it any more. The caller holds the lock of its CQ.
-    pub fn remove_srq(&self, srqn: u32) {
+    pub fn remove_srq(&self, srqn: u32, srq: &SrqShared) {
         if let Some(line) = self.srqs.get().and_then(|srqs| srqs.get(srqn as usize)) {
-            line.srq.store(std::ptr::null_mut(), Ordering::Release);
+            let (srq, none) = (std::ptr::from_ref(srq).cast_mut(), std::ptr::null_mut());
+            // Unless its number was another's.
+            let _ = line.srq.compare_exchange(srq, none, Ordering::Release, Ordering::Relaxed);
         }
     }
 
@@ -164,6 +170,8 @@ impl Drop for QpTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spin::Spin;
+    use crate::srq_ring::SrqRing;
 
     /// Resident memory of this process (bytes).
     fn resident() -> u64 {
@@ -180,6 +188,24 @@ mod tests {
         let each = resident().saturating_sub(before) / tables.len() as u64;
         assert!(each < (LINES * size_of::<QpLine>()) as u64 / 4, "{each} B a table");
         assert_eq!(tables[1].line(0) as *const QpLine as usize % size_of::<QpLine>(), 0);
+    }
+
+    #[test]
+    fn a_number_belongs_to_one_srq() {
+        let [one, other] = [0, 1].map(|_| {
+            let (entries, slots, free) = (std::ptr::null_mut(), Box::default(), Box::default());
+            let (free_count, head, srqn, mask, stride_log, max_sge, page) = (0, 0, 7, 0, 0, 0, 0);
+            let ring =
+                SrqRing { entries, slots, free, free_count, head, srqn, mask, stride_log, max_sge, page };
+            SrqShared { ring: Spin::new(ring) }
+        });
+        let table = QpTable::new();
+        assert!(table.insert_srq(7, 1, &one) && !table.insert_srq(7, 1, &other));
+        table.remove_srq(7, &other);
+        assert!(std::ptr::eq(table.srq(7, 1), &one), "removing a stranger changes nothing");
+        table.remove_srq(7, &one);
+        assert!(table.srq(7, 1).is_null() && table.insert_srq(7, 1, &other));
+        assert!(!table.insert_srq(1 << 16, 1, &one), "too large");
     }
 
     #[test]

@@ -132,9 +132,9 @@ impl<C: Card> Pd<C> {
             extended,
         });
         if let Some((_, cq)) = &srq.extended {
-            if !dev.qps.insert_srq(srqn, cq.cqn(), &srq.shared) {
+            if !dev.takes_number(|| dev.qps.insert_srq(srqn, cq.cqn(), &srq.shared)) {
                 return Err(Error::Protocol(format!(
-                    "SRQ number {srqn:#x} is larger than the driver's table"
+                    "SRQ number {srqn:#x} is another's, or larger than the driver's table"
                 )));
             }
         }
@@ -217,7 +217,7 @@ impl<C: Card> Srq<C> {
         if let Some((_, cq)) = &self.extended {
             let mut ring = cq.hot.lock();
             ring.clean(|cqe| cqe.recv() && cqe.srqn() == self.srqn);
-            self.pd.dev.qps.remove_srq(self.srqn);
+            self.pd.dev.qps.remove_srq(self.srqn, &self.shared);
         }
     }
 }

@@ -27,6 +27,7 @@ struct State {
     regs: HashMap<u32, u64>,
     admin_head: u32,
     numbers: u32,
+    free_qpns: Vec<u32>,
     objects: HashMap<(u16, u32), Vec<u8>>,
     commands: Vec<Command>,
     refuse: HashMap<u16, AdminStatus>,
@@ -238,14 +239,20 @@ fn execute(state: &mut State, command: &Command, reply: &mut Reply) {
         Op::DESTROY_MW => drop(state.objects.remove(&made(Op::CREATE_MW))),
         Op::DESTROY_CQ => drop(state.objects.remove(&made(Op::CREATE_CQ))),
         Op::DESTROY_SRQ => drop(state.objects.remove(&made(Op::CREATE_SRQ))),
-        Op::DESTROY_QP => drop(state.objects.remove(&made(Op::CREATE_QP))),
+        Op::DESTROY_QP => {
+            state.objects.remove(&made(Op::CREATE_QP));
+            // Its place is taken again at once, under another name.
+            state.free_qpns.push((object + (1 << 16)) & 0xff_ffff);
+        }
         Op::CREATE_EQ => {
             state.objects.insert((Op::CREATE_EQ.0, 0), input(command));
         }
         opcode => {
-            state.numbers += 1;
-            reply.set_object(state.numbers);
-            state.objects.insert((opcode.0, state.numbers), input(command));
+            let free = if opcode == Op::CREATE_QP { state.free_qpns.pop() } else { None };
+            state.numbers += u32::from(free.is_none());
+            let number = free.unwrap_or(state.numbers);
+            reply.set_object(number);
+            state.objects.insert((opcode.0, number), input(command));
         }
     }
 }

@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use driver::{PostError, QpCaps};
-use fpga_regs::QpType;
+use fpga_regs::{AdminOpcode, QpType};
 
 use crate::doorbells::write;
 use crate::setup::{connect, create, Setup, CAPS};
@@ -64,4 +65,30 @@ fn shared_and_separate_queues() {
     for first in [0, 10_000, 20_000] {
         assert!((first..first + EACH).all(|id| seen.contains(&id)));
     }
+}
+
+#[test]
+fn a_place_is_taken_again_before_the_driver_has_forgotten_who_had_it() {
+    let setup = Setup::immediate(CAPS);
+    let first = create(&setup.pd, &setup.cq, QpType::RC, CAPS, None);
+    produce(&setup.qp, 0, 1);
+    let executed = |opcode| {
+        let start = Instant::now();
+        while setup.card().commands().last().unwrap().opcode() != opcode {
+            assert!(start.elapsed() < Duration::from_secs(10), "no {opcode}");
+            std::thread::yield_now();
+        }
+    };
+    std::thread::scope(|scope| {
+        // Who polls holds the lock that forgetting needs.
+        let polled = setup.cq.poll(1, |_| {
+            scope.spawn(|| first.destroy().unwrap());
+            executed(AdminOpcode::DESTROY_QP);
+            scope.spawn(|| create(&setup.pd, &setup.cq, QpType::RC, CAPS, None));
+            executed(AdminOpcode::CREATE_QP);
+            // Time to find the place taken.
+            std::thread::sleep(Duration::from_millis(20));
+        });
+        assert_eq!(polled.unwrap(), 1);
+    });
 }
