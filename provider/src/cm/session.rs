@@ -47,9 +47,33 @@ impl Channel {
         let current = removed == Some(self.removed);
         if current && !self.signalled {
             self.signalled = true;
-            self.pipe.send([1]);
+            // Who has closed it meanwhile is not to be ended for that.
+            without_sigpipe(|| self.pipe.send([1]));
         }
         current
+    }
+}
+
+/// Runs `call`, in which a write to a pipe that nobody reads is only an error.
+fn without_sigpipe(call: impl FnOnce()) {
+    // SAFETY: zero is a valid signal set; the others read and exchange this thread's signals.
+    unsafe {
+        let (mut pipe, mut before): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
+        let pends = || {
+            let mut pending = std::mem::zeroed();
+            libc::sigpending(&mut pending);
+            libc::sigismember(&pending, libc::SIGPIPE) == 1
+        };
+        libc::sigaddset(&mut pipe, libc::SIGPIPE);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &pipe, &mut before);
+        // Another one is the program's.
+        let another = pends();
+        call();
+        if !another && pends() {
+            let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            libc::sigtimedwait(&pipe, std::ptr::null_mut(), &now);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
     }
 }
 
@@ -321,5 +345,26 @@ mod tests {
         let mut bytes = Vec::new();
         std::fs::File::from(rx).read_to_end(&mut bytes).unwrap();
         assert_eq!(bytes, [1], "told once");
+    }
+
+    #[test]
+    fn a_channel_that_was_closed_ends_nobody() {
+        let (pipe, rx) = EventPipe::new().unwrap();
+        let mut channel = Channel { number: 1, pipe, signalled: false, removed: 1 };
+        drop(rx);
+        // SAFETY: the child makes system calls only, and ends.
+        let status = unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                // As in a program of C.
+                libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+                channel.tell(Some(1));
+                libc::_exit(0);
+            }
+            let mut status = -1;
+            assert_eq!(libc::waitpid(child, &mut status, 0), child);
+            status
+        };
+        assert_eq!(status, 0);
     }
 }
