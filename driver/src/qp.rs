@@ -50,10 +50,18 @@ pub(crate) enum Of<C: Card> {
 pub(crate) struct Control<C: Card> {
     /// The state as last set or seen.
     pub state: QpState,
+    /// As last set; the card wants it only in the addresses of datagrams.
+    pub static_rate: u8,
     /// It was not destroyed.
     alive: bool,
     /// The rings, if it has queues and was not destroyed.
     memory: Option<Dma<C>>,
+}
+
+impl<C: Card> Control<C> {
+    fn new(memory: Option<Dma<C>>) -> Self {
+        Control { state: QpState::RESET, static_rate: 0, alive: true, memory }
+    }
 }
 
 impl<C: Card> Pd<C> {
@@ -126,7 +134,7 @@ impl<C: Card> Pd<C> {
         let qp = Arc::new(Qp {
             sq: Spin::new(SqRing::new(dev, memory.ptr(), send_shadow.as_ptr(), &sizes.sq, qpn, page, flags)),
             rq: Spin::new(RqRing::new(card, rq_at, recv_shadow.as_ptr(), line, &sizes.rq, qpn, page)),
-            control: Mutex::new(Control { state: QpState::RESET, alive: true, memory: Some(memory) }),
+            control: Mutex::new(Control::new(Some(memory))),
             qpn,
             qp_type: init.qp_type,
             dev: dev.clone(),
@@ -178,7 +186,7 @@ impl<C: Card> Qp<C> {
         Arc::new(Qp {
             sq: Spin::new(SqRing::new(dev, none(), std::ptr::null(), &sq, qpn, page, 0)),
             rq: Spin::new(RqRing::new(dev.card(), none(), std::ptr::null(), line, &rq, qpn, page)),
-            control: Mutex::new(Control { state: QpState::RESET, alive: true, memory: None }),
+            control: Mutex::new(Control::new(None)),
             qpn,
             qp_type,
             dev: dev.clone(),

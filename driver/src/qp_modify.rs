@@ -52,7 +52,11 @@ impl<C: Card> Qp<C> {
             return Err(error);
         }
         control.state = next;
+        if mask.contains(AttrMask::AV) {
+            control.static_rate = attr.ah.static_rate;
+        }
         if next == QpState::RESET {
+            control.static_rate = 0;
             self.forget(false);
         }
         self.gate(next);
@@ -79,7 +83,9 @@ impl<C: Card> Qp<C> {
         let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
         let context = self.context()?;
         control.state = context.state();
-        Ok(decode(&context))
+        let mut attr = decode(&context);
+        attr.ah.static_rate = control.static_rate;
+        Ok(attr)
     }
 
     fn need_states(&self) -> Result<()> {
