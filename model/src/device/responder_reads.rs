@@ -81,7 +81,8 @@ impl Device {
                 let range = self.check_remote(q, p.rkey, p.va, p.dma_len as u64, Access::REMOTE_READ).ok();
                 let piece = range.and_then(|range| self.read_piece(range, offset as u64, want, env));
                 let Some(payload) = piece else {
-                    return self.refuse(q, Refusal::Operation, p, env);
+                    // What was sent before it is answered: a NAK of the first PSN would be an old one.
+                    return self.refuse(q, Refusal::Operation, &Packet { psn: first_psn, ..*p }, env);
                 };
                 want = payload.len() as u32;
                 data = payload;

@@ -146,6 +146,26 @@ fn a_region_of_scattered_pages() {
 }
 
 #[test]
+fn a_read_of_a_page_that_is_not_there_fails_at_once() {
+    const PAGES: usize = 32;
+    on_one_and_two_cards(small(), |x, y| {
+        let memory = y.mr.addr().next_multiple_of(4096);
+        // The answer before it is of several packets, and has left when the card comes to it.
+        let mut pages = [memory; PAGES];
+        pages[20] = 0x70_dead_0000;
+        let length = (PAGES * 4096) as u64;
+        let list = PageList { pages: &pages, page_shift: 12, first_offset: 0, length };
+        // SAFETY: the pages are the peer's buffer, and one that is not there.
+        #[allow(unsafe_code)]
+        let mr = unsafe { y.pd.reg_pages(&list, 0, all()) }.expect("a region");
+        let sge = [x.sge(0, PAGES * 4096)];
+        let wr = x.remote(1, WqeOpcode::READ, &sge, y, 0);
+        x.post(&[SendWr { remote_addr: 0, rkey: mr.rkey(), ..wr }]);
+        x.expect_status(1, CqeStatus::REM_OP_ERR);
+    });
+}
+
+#[test]
 fn page_lists_that_do_not_fit_are_refused() {
     let net = Net::new(1);
     let y = Peer::new(&net.open(0), small());
