@@ -5,9 +5,8 @@
 //! held, without which it cannot do our DMA either. Such a read is answered after a moment with the register's
 //! last known value ([`Asker::note`]).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -34,7 +33,8 @@ struct State {
     next: u16,
     /// By message id: `None` until the reply is there.
     replies: HashMap<u16, Option<Result<Vec<u8>, u32>>>,
-    reads: Vec<Arc<Waiting>>,
+    /// Those that nobody has answered yet, the oldest first.
+    reads: VecDeque<Arc<Waiting>>,
 }
 
 /// The socket of the client, with what must not be mixed up on it.
@@ -73,14 +73,6 @@ pub struct Waiting {
     since: Instant,
     /// What it is answered with if it must be answered now.
     last: Vec<u8>,
-    answered: AtomicBool,
-}
-
-impl Waiting {
-    /// True for the one who may answer it.
-    pub fn claim(&self) -> bool {
-        !self.answered.swap(true, Ordering::AcqRel)
-    }
 }
 
 impl Asker {
@@ -90,14 +82,16 @@ impl Asker {
 
     /// A client is connected.
     pub fn open(&self, client: Arc<Client>) {
-        self.state().client = Some(client);
+        let mut state = self.state();
+        state.client = Some(client);
+        // A session that panicked leaves its own.
+        state.reads.clear();
     }
 
     /// The client is gone: threads that wait for it get a refusal.
     pub fn close(&self) {
         let mut state = self.state();
         state.client = None;
-        state.reads.clear();
         self.came.notify_all();
     }
 
@@ -119,10 +113,16 @@ impl Asker {
     /// Notes a read of a register, which is answered with `last` if DMA keeps it waiting. It must be claimed
     /// before it is answered.
     pub fn note(&self, header: Header, last: Vec<u8>) -> Arc<Waiting> {
-        let read =
-            Arc::new(Waiting { header, since: Instant::now(), last, answered: AtomicBool::new(false) });
-        self.state().reads.push(read.clone());
+        let read = Arc::new(Waiting { header, since: Instant::now(), last });
+        self.state().reads.push_back(read.clone());
         read
+    }
+
+    /// True for the one who may answer a read, which is forgotten with that.
+    pub fn claim(&self, read: &Arc<Waiting>) -> bool {
+        let mut state = self.state();
+        let at = state.reads.iter().position(|other| Arc::ptr_eq(other, read));
+        at.and_then(|at| state.reads.remove(at)).is_some()
     }
 
     fn ask(&self, command: Command, access: DmaAccess, data: &[u8]) -> Option<Vec<u8>> {
@@ -155,16 +155,11 @@ impl Asker {
 
 /// Answers the reads that have waited long enough.
 fn answer_reads(state: &mut State, client: &Client, now: Instant) {
-    state.reads.retain(|read| {
-        if now.duration_since(read.since) < READ_WAITS {
-            return !read.answered.load(Ordering::Acquire);
-        }
-        if read.claim() {
-            // A client that does not take it is noticed by the thread that reads from it.
-            let _ = client.reply(&read.header, Ok(&[&read.last]));
-        }
-        false
-    });
+    while state.reads.front().is_some_and(|read| now.duration_since(read.since) >= READ_WAITS) {
+        let read = state.reads.pop_front().expect("just seen");
+        // A client that does not take it is noticed by the thread that reads from it.
+        let _ = client.reply(&read.header, Ok(&[&read.last]));
+    }
 }
 
 impl Ask for Asker {
@@ -182,5 +177,22 @@ impl Ask for Asker {
             let access = DmaAccess { address: iova + n * MAX_DATA as u64, count: chunk.len() as u64 };
             self.ask(Command::DMA_WRITE, access, chunk).is_some()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_is_answered_once_and_forgotten_then() {
+        let (own, _clients) = UnixStream::pair().expect("a pair");
+        let (client, asker) = (Client::new(Arc::new(own)), Asker::default());
+        let [early, late] = [0; 2].map(|_| asker.note(Header::default(), Vec::new()));
+        answer_reads(&mut asker.state(), &client, early.since);
+        assert!(asker.claim(&early) && !asker.claim(&early));
+        answer_reads(&mut asker.state(), &client, late.since + READ_WAITS);
+        assert!(!asker.claim(&late), "DMA kept it waiting");
+        assert!(asker.state().reads.is_empty());
     }
 }

@@ -65,6 +65,8 @@ impl<F: Fn(&str) + Sync> Say for F {}
 
 /// Commands that wait, above which the client is slowed down while there is no DMA.
 const QUEUE: usize = 4096;
+/// Bytes of the largest register.
+const REGISTER: u32 = 8;
 
 impl<'a> Session<'a> {
     /// Serves the client until it goes; the card is as after a reset then, and reaches nothing of it.
@@ -190,11 +192,13 @@ impl<'a> Session<'a> {
 
     /// A read of BAR0 can be answered with an old value if there is DMA that it would wait for.
     fn note(&self, message: &Message) -> Option<Arc<Waiting>> {
-        if self.mode != DmaMode::Messages || message.header.command != Command::REGION_READ.0 {
+        let Header { command, flags, .. } = message.header;
+        let awaited = command == Command::REGION_READ.0 && flags & flag::NO_REPLY == 0;
+        if self.mode != DmaMode::Messages || !awaited {
             return None;
         }
         let (access, _) = RegionAccess::decode(&message.body)?;
-        check(&access).ok()?;
+        check(&access).ok().filter(|()| access.count <= REGISTER)?;
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).get(&access).cloned();
         // A register that was never read yet: nothing is better than a wrong guess, but zero than none.
         let last = last.unwrap_or_else(|| [&access.encode()[..], &vec![0; access.count as usize]].concat());
@@ -207,7 +211,7 @@ impl<'a> Session<'a> {
         if let Err(refused) = &answer {
             self.refuse(&header, refused);
         }
-        if header.flags & flag::NO_REPLY != 0 || read.is_some_and(|read| !read.claim()) {
+        if header.flags & flag::NO_REPLY != 0 || read.is_some_and(|read| !self.asker.claim(&read)) {
             return;
         }
         let sent = match &answer {
@@ -308,7 +312,7 @@ impl<'a> Session<'a> {
         let mut reply = access.encode().to_vec();
         reply.resize(RegionAccess::BYTES + access.count as usize, 0);
         self.function().read(access.region, access.offset, &mut reply[RegionAccess::BYTES..]);
-        if self.mode == DmaMode::Messages && access.count <= 8 {
+        if self.mode == DmaMode::Messages && access.count <= REGISTER {
             self.last.lock().unwrap_or_else(PoisonError::into_inner).insert(access, reply.clone());
         }
         Ok(reply)
