@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+
 use crate::attach::{ServedCard, VECTORS};
 
 /// How long the thread sleeps unless it is woken.
@@ -115,9 +117,12 @@ impl State {
         }
         for v in 0..VECTORS {
             if let (true, Some(eventfd)) = (self.pending[v], &self.eventfds[v]) {
-                // Only a counter at its maximum fails (the client does not block us: see `assign`), and that
-                // has fired as well.
-                let _ = rustix::io::write(eventfd, &1_u64.to_ne_bytes());
+                // A counter at its maximum has fired as well, but a write to it would wait for its reader. (O_NONBLOCK is
+                // not for us to set: the client's own reads would no longer wait.)
+                let mut room = [PollFd::new(eventfd, PollFlags::OUT)];
+                if poll(&mut room, Some(&Timespec::default())).is_ok_and(|ready| ready != 0) {
+                    let _ = rustix::io::write(eventfd, &1_u64.to_ne_bytes());
+                }
                 self.pending[v] = false;
             }
         }

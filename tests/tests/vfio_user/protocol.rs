@@ -3,7 +3,7 @@
 use fpga_regs::vfio_user::{flag, region, DmaMap, Header, RegionAccess, SetIrqs};
 use fpga_regs::{admin, regs, CardLimits};
 use std::io::{Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -267,6 +267,29 @@ fn a_client_that_shortens_its_file_loses_its_card_only() {
         join(&x, &y);
         exchange(&mut x, &mut y);
     }
+    end(server, &paths[0]);
+}
+
+/// A write to it would wait for a reader.
+#[test]
+fn an_eventfd_that_is_full_does_not_stop_the_card() {
+    let net = StockNet::new();
+    let (server, paths) = net.serve(0, &["card"], &[]);
+    let mut socket = raw(&paths[0]);
+    // SAFETY: a new descriptor, which nothing else closes.
+    let mut full = unsafe { std::fs::File::from_raw_fd(libc::eventfd(0, libc::EFD_CLOEXEC)) };
+    full.write_all(&(u64::MAX - 1).to_ne_bytes()).expect("the highest value");
+    let master = RegionAccess { offset: COMMAND.into(), region: region::CONFIG, count: 1 };
+    let irqs = |flags| SetIrqs { argsz: 20, flags, index: 2, start: 0, count: 1 }.encode();
+    send_with_fd(&socket, &message(2, 8, &irqs(4 | 32)), &full);
+    reply(&mut socket, 2).expect("assigned");
+    for (id, command, body) in
+        [(3, 10, [&master.encode()[..], &[BUS_MASTER]].concat()), (4, 8, irqs(1 | 32).to_vec())]
+    {
+        socket.write_all(&message(id, command, &body)).expect("sent");
+        reply(&mut socket, id).expect("carried out");
+    }
+    drop(socket);
     end(server, &paths[0]);
 }
 
