@@ -6,17 +6,17 @@
 //! last known value ([`Asker::note`]).
 
 use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fpga_regs::vfio_user::{flag, Command, DmaAccess, Header, MAX_DATA};
 
-use super::wire;
+use super::wire::{self, PATIENCE};
 use crate::segment::reach::ask::Ask;
 
-/// How long a client may take for one access.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a read of a register may wait for DMA.
 const READ_WAITS: Duration = Duration::from_millis(10);
 
@@ -55,15 +55,22 @@ impl Client {
     }
 
     /// Sends a message in one piece.
-    pub fn send(&self, header: &Header, parts: &[&[u8]]) -> std::io::Result<()> {
-        let _one_at_a_time = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
-        wire::send(&self.socket, header, parts)
+    pub fn send(&self, header: &Header, parts: &[&[u8]]) -> io::Result<()> {
+        self.alone(|socket| wire::send(socket, header, parts))
     }
 
     /// Answers a command: with the parts of a body, or an errno.
-    pub fn reply(&self, to: &Header, answer: Result<&[&[u8]], i32>) -> std::io::Result<()> {
+    pub fn reply(&self, to: &Header, answer: Result<&[&[u8]], i32>) -> io::Result<()> {
+        self.alone(|socket| wire::reply(socket, to, answer))
+    }
+
+    /// Sends with nobody else. If a message does not go out as a whole, what follows would be taken for the rest of it:
+    /// the connection ends, which the thread that reads from it notices.
+    fn alone(&self, send: impl FnOnce(&UnixStream) -> io::Result<()>) -> io::Result<()> {
         let _one_at_a_time = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
-        wire::reply(&self.socket, to, answer)
+        send(&self.socket).inspect_err(|_| {
+            let _ = self.socket.shutdown(Shutdown::Both);
+        })
     }
 }
 
@@ -134,8 +141,8 @@ impl Asker {
         drop(state);
         let size = (Header::BYTES + DmaAccess::BYTES + data.len()) as u32;
         let header = Header { id, command: command.0, size, flags: 0, error: 0 };
-        let sent = client.send(&header, &[&access.encode(), data]).is_ok();
         let until = Instant::now() + PATIENCE;
+        let sent = client.send(&header, &[&access.encode(), data]).is_ok();
         let mut state = self.state();
         loop {
             let now = Instant::now();
@@ -157,7 +164,6 @@ impl Asker {
 fn answer_reads(state: &mut State, client: &Client, now: Instant) {
     while state.reads.front().is_some_and(|read| now.duration_since(read.since) >= READ_WAITS) {
         let read = state.reads.pop_front().expect("just seen");
-        // A client that does not take it is noticed by the thread that reads from it.
         let _ = client.reply(&read.header, Ok(&[&read.last]));
     }
 }
@@ -182,6 +188,8 @@ impl Ask for Asker {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
 
     #[test]
@@ -194,5 +202,27 @@ mod tests {
         answer_reads(&mut asker.state(), &client, late.since + READ_WAITS);
         assert!(!asker.claim(&late), "DMA kept it waiting");
         assert!(asker.state().reads.is_empty());
+    }
+
+    #[test]
+    fn a_client_that_takes_a_message_too_slowly_is_let_go() {
+        let (own, mut clients) = UnixStream::pair().expect("a pair");
+        let client = Client::new(Arc::new(own));
+        let data = vec![0; MAX_DATA];
+        let took = std::thread::scope(|threads| {
+            let takes = threads.spawn(|| {
+                let (mut some, mut took) = ([0; 1 << 12], 0);
+                // It would have all of it in 5 s.
+                while let Ok(n @ 1..) = clients.read(&mut some) {
+                    took += n;
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                took
+            });
+            let sent = client.send(&Header::default(), &[&data]);
+            assert_eq!(sent.expect_err("a message in 5 s").kind(), io::ErrorKind::TimedOut);
+            takes.join().expect("the client")
+        });
+        assert!(took < MAX_DATA, "nothing follows what was not sent as a whole");
     }
 }

@@ -79,11 +79,6 @@ impl<'a> Session<'a> {
         say: &'a dyn Say,
     ) {
         let client = Arc::new(Client::new(socket));
-        // A client that does not take its replies must not stop the card for ever.
-        let patience = client.socket().set_write_timeout(Some(Duration::from_secs(2)));
-        if let Err(error) = patience {
-            return say(&format!("setting up the connection: {error}"));
-        }
         asker.open(client.clone());
         let function = Mutex::new(Function::new(card, interrupts, mode));
         let session = Session {
@@ -214,14 +209,10 @@ impl<'a> Session<'a> {
         if header.flags & flag::NO_REPLY != 0 || read.is_some_and(|read| !self.asker.claim(&read)) {
             return;
         }
-        let sent = match &answer {
+        let _ = match &answer {
             Ok(body) => self.client.reply(&header, Ok(&[body])),
             Err(refused) => self.client.reply(&header, Err(refused.errno)),
         };
-        if sent.is_err() {
-            // It has gone, or takes no replies: the reading side notices.
-            let _ = self.client.socket().shutdown(std::net::Shutdown::Both);
-        }
     }
 
     fn refuse(&self, header: &Header, refused: &Refused) {

@@ -7,9 +7,15 @@ use std::io::{self, IoSlice, IoSliceMut, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use fpga_regs::vfio_user::{flag, Command, Header, MAX_FDS, MAX_MESSAGE};
-use rustix::net::{recvmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::net::{recvmsg, sendmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
+
+/// How long a client may take for a message, or for one access.
+pub const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A message with its descriptors.
 pub struct Message {
@@ -81,9 +87,9 @@ fn receive_some(socket: &UnixStream, to: &mut [u8], fds: &mut Vec<OwnedFd>) -> i
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
         match recvmsg(socket, &mut [IoSliceMut::new(to)], &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
-            Err(rustix::io::Errno::INTR) => {}
+            Err(Errno::INTR) => {}
             // A client that dies with unread replies resets the connection.
-            Err(rustix::io::Errno::CONNRESET) => return Ok(0),
+            Err(Errno::CONNRESET) => return Ok(0),
             other => break other?,
         }
     };
@@ -107,22 +113,35 @@ pub fn reply(socket: &UnixStream, to: &Header, answer: Result<&[&[u8]], i32>) ->
     send(socket, &header, parts)
 }
 
-/// Sends a message in one piece.
+/// Sends a message in one piece; it is taken within [`PATIENCE`], however many steps that takes.
 pub fn send(socket: &UnixStream, header: &Header, parts: &[&[u8]]) -> io::Result<()> {
+    let until = Instant::now() + PATIENCE;
     let mut bytes = Vec::with_capacity(header.size as usize);
     bytes.extend(header.encode());
     parts.iter().for_each(|part| bytes.extend_from_slice(part));
     let mut left = &bytes[..];
     while !left.is_empty() {
-        let flags = rustix::net::SendFlags::NOSIGNAL;
-        let sent = rustix::net::sendmsg(socket, &[IoSlice::new(left)], &mut Default::default(), flags);
-        match sent {
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        match sendmsg(socket, &[IoSlice::new(left)], &mut Default::default(), flags) {
             Ok(n) => left = &left[n..],
-            Err(rustix::io::Errno::INTR) => {}
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => wait_for_room(socket, until)?,
             Err(error) => return Err(error.into()),
         }
     }
     Ok(())
+}
+
+fn wait_for_room(socket: &UnixStream, until: Instant) -> io::Result<()> {
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    let left = Timespec::try_from(left).expect("at most the patience");
+    match poll(&mut [PollFd::new(socket, PollFlags::OUT)], Some(&left)) {
+        Err(error) if error != Errno::INTR => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
 /// What a message asked for, for people.
