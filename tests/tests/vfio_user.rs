@@ -1,6 +1,8 @@
 //! A card that `verbena serve` offers over vfio-user, driven by the driver's own client.
 #![allow(unsafe_code)]
 
+#[path = "vfio_user/messages.rs"]
+mod messages;
 #[path = "vfio_user/protocol.rs"]
 mod protocol;
 

@@ -1,6 +1,7 @@
 //! A served PCI function: its regions, what a reset does, and what configuration space switches on and off.
 
 use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fpga_regs::regs::{locate, Control, BAR0_BYTES, CONTROL, MSIX_BAR, MSIX_BAR_BYTES, MSIX_PBA};
 use fpga_regs::vfio_user::{region, unmap_flag, DmaMap, DmaUnmap};
@@ -16,7 +17,8 @@ use crate::attach::ServedCard;
 pub struct Function<'a> {
     card: &'a ServedCard,
     interrupts: &'a Interrupts,
-    config: Config,
+    /// Read also while something is done to the function.
+    config: &'a Mutex<Config>,
     /// The MSI-X table as software left it. A vfio-user client has a table of its own and assigns eventfds.
     msix: Box<[u8; MSIX_BAR_BYTES as usize]>,
     /// What the client has mapped.
@@ -25,9 +27,18 @@ pub struct Function<'a> {
 
 impl<'a> Function<'a> {
     /// A function in the state after power-on.
-    pub fn new(card: &'a ServedCard, interrupts: &'a Interrupts, mode: DmaMode) -> Function<'a> {
+    pub fn new(
+        card: &'a ServedCard,
+        interrupts: &'a Interrupts,
+        config: &'a Mutex<Config>,
+        mode: DmaMode,
+    ) -> Function<'a> {
         let msix = Box::new([0; MSIX_BAR_BYTES as usize]);
-        Function { card, interrupts, config: Config::new(), msix, maps: Maps::new(mode) }
+        Function { card, interrupts, config, msix, maps: Maps::new(mode) }
+    }
+
+    fn config(&self) -> MutexGuard<'_, Config> {
+        self.config.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Bytes of a region; 0 if it does not exist.
@@ -59,8 +70,8 @@ impl<'a> Function<'a> {
     /// Reads from a region; the caller has checked the range.
     pub fn read(&self, index: u32, offset: u64, to: &mut [u8]) {
         if index == region::CONFIG {
-            self.config.read(offset as usize, to);
-        } else if !self.config.memory_enabled() {
+            self.config().read(offset as usize, to);
+        } else if !self.config().memory_enabled() {
             // Nobody answers.
             to.fill(0xff);
         } else if index == region::BAR0 {
@@ -76,12 +87,13 @@ impl<'a> Function<'a> {
     /// Writes to a region; the caller has checked the range.
     pub fn write(&mut self, index: u32, offset: u64, from: &[u8]) -> Result<(), Refused> {
         if index == region::CONFIG {
-            return match self.config.write(offset as usize, from) {
+            let reset = self.config().write(offset as usize, from);
+            return match reset {
                 true => self.reset(),
                 false => self.follow(),
             };
         }
-        if !self.config.memory_enabled() {
+        if !self.config().memory_enabled() {
             return Ok(());
         }
         if index == region::BAR0 {
@@ -96,14 +108,14 @@ impl<'a> Function<'a> {
 
     /// Does what configuration space says.
     fn follow(&mut self) -> Result<(), Refused> {
-        let master = self.config.bus_master();
+        let master = self.config().bus_master();
         self.interrupts.enable(master);
         self.maps.enable(self.card, master)
     }
 
     /// A function level reset: no DMA is in flight when it returns, and no queue exists.
     pub fn reset(&mut self) -> Result<(), Refused> {
-        self.config.reset();
+        self.config().reset();
         // DMA ends first: what the reset of the queues still writes is not for the client.
         self.follow()?;
         self.card.write(CONTROL, u64::from(Control(0).with_reset(true).0));

@@ -8,11 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fpga_regs::vfio_user::{
-    flag, irq, irq_flag, unmap_flag, Command, DmaMap, DmaUnmap, Header, RegionAccess, SetIrqs,
+    flag, irq, irq_flag, region, unmap_flag, Command, DmaMap, DmaUnmap, Header, RegionAccess, SetIrqs,
 };
+use fpga_regs::DOORBELL_BASE;
 
 use super::answers::{self, check, parse, Answer};
 use super::asker::{Asker, Client, Waiting};
+use super::config::Config;
 use super::function::Function;
 use super::interrupts::Interrupts;
 use super::maps::DmaMode;
@@ -50,6 +52,7 @@ pub struct Session<'a> {
     reading: Mutex<Reading>,
     queue: Mutex<Queue>,
     function: Mutex<Function<'a>>,
+    config: &'a Mutex<Config>,
     interrupts: &'a Interrupts,
     asker: &'a Asker,
     mode: DmaMode,
@@ -80,12 +83,14 @@ impl<'a> Session<'a> {
     ) {
         let client = Arc::new(Client::new(socket));
         asker.open(client.clone());
-        let function = Mutex::new(Function::new(card, interrupts, mode));
+        let config = &Mutex::new(Config::new());
+        let function = Mutex::new(Function::new(card, interrupts, config, mode));
         let session = Session {
             client,
             reading: Mutex::default(),
             queue: Mutex::default(),
             function,
+            config,
             interrupts,
             asker,
             mode,
@@ -145,6 +150,10 @@ impl<'a> Session<'a> {
         }
     }
 
+    fn last(&self) -> MutexGuard<'_, HashMap<RegionAccess, Vec<u8>>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -185,7 +194,8 @@ impl<'a> Session<'a> {
         Ok(Some(Job { read: self.note(&message), message }))
     }
 
-    /// A read of BAR0 can be answered with an old value if there is DMA that it would wait for.
+    /// A read of a register can be answered with an old value if there is DMA that it would wait for; one of configuration
+    /// space, which the card's lock is not for, with what is there.
     fn note(&self, message: &Message) -> Option<Arc<Waiting>> {
         let Header { command, flags, .. } = message.header;
         let awaited = command == Command::REGION_READ.0 && flags & flag::NO_REPLY == 0;
@@ -194,9 +204,17 @@ impl<'a> Session<'a> {
         }
         let (access, _) = RegionAccess::decode(&message.body)?;
         check(&access).ok().filter(|()| access.count <= REGISTER)?;
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).get(&access).cloned();
-        // A register that was never read yet: nothing is better than a wrong guess, but zero than none.
-        let last = last.unwrap_or_else(|| [&access.encode()[..], &vec![0; access.count as usize]].concat());
+        let mut last = [&access.encode()[..], &[0; REGISTER as usize][..access.count as usize]].concat();
+        if access.region == region::CONFIG {
+            let config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+            config.read(access.offset as usize, &mut last[RegionAccess::BYTES..]);
+        } else if access.region != region::BAR0 {
+            // The MSI-X table: a client that cannot wait has its own.
+            return None;
+        } else if let Some(known) = self.last().get(&access) {
+            // Of a register that was never read, zero is better than nothing.
+            last.clone_from(known);
+        }
         Some(self.asker.note(message.header, last))
     }
 
@@ -303,8 +321,9 @@ impl<'a> Session<'a> {
         let mut reply = access.encode().to_vec();
         reply.resize(RegionAccess::BYTES + access.count as usize, 0);
         self.function().read(access.region, access.offset, &mut reply[RegionAccess::BYTES..]);
-        if self.mode == DmaMode::Messages && access.count <= REGISTER {
-            self.last.lock().unwrap_or_else(PoisonError::into_inner).insert(access, reply.clone());
+        let register = access.region == region::BAR0 && access.count <= REGISTER;
+        if self.mode == DmaMode::Messages && register && access.offset < DOORBELL_BASE.into() {
+            self.last().insert(access, reply.clone());
         }
         Ok(reply)
     }

@@ -13,7 +13,7 @@ use tests::{join, Peer, Random};
 use super::{end, exchange, in_process, options, served, BUS_MASTER, COMMAND, MEMORY, SOON};
 
 /// A command of the protocol: header and body, as bytes.
-fn message(id: u16, command: u16, body: &[u8]) -> Vec<u8> {
+pub fn message(id: u16, command: u16, body: &[u8]) -> Vec<u8> {
     let header = Header { id, command, size: (Header::BYTES + body.len()) as u32, flags: 0, error: 0 };
     [&header.encode()[..], body].concat()
 }
