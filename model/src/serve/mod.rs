@@ -61,6 +61,12 @@ pub fn serve(
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 // It was shut down.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => break Ok(()),
+                // Nothing wrong with the listener: what is missing may be there again soon.
+                Err(error) if passes(&error) => {
+                    say(&format!("a client cannot be taken now: {error}"));
+                    std::thread::sleep(Duration::from_secs(1));
+                    continue;
+                }
                 Err(error) => break Err(error),
             };
             clients.retain(|client| client.strong_count() > 0);
@@ -84,6 +90,12 @@ pub fn serve(
         interrupts.end(card);
         result
     })
+}
+
+/// Whether `accept` failed for want of descriptors or memory, or because the client has gone again.
+fn passes(error: &io::Error) -> bool {
+    let passing = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM, libc::ECONNABORTED];
+    error.raw_os_error().is_some_and(|errno| passing.contains(&errno))
 }
 
 /// The one client's turn; over when this is dropped, however its session ended.

@@ -65,6 +65,9 @@ pub fn receive(socket: &UnixStream) -> Result<Message, WireError> {
         }
     }
     let (header, _) = Header::decode(&head).expect("as many bytes as it needs");
+    if !matches!(Command(header.command), Command::DMA_MAP | Command::SET_IRQS) {
+        fds.clear();
+    }
     let size = header.size as usize;
     if !(Header::BYTES..=MAX_MESSAGE).contains(&size) {
         return Err(WireError::Size(header.size));
@@ -148,4 +151,28 @@ fn wait_for_room(socket: &UnixStream, until: Instant) -> io::Result<()> {
 pub fn name(command: u16) -> String {
     let known = Command::VALUES.iter().find(|named| named.value == u64::from(command));
     known.map_or_else(|| format!("command {command}"), |named| named.name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage};
+
+    use super::*;
+
+    #[test]
+    fn descriptors_are_closed_unless_the_command_takes_some() {
+        let (own, clients) = UnixStream::pair().expect("a pair");
+        let two = [own.as_fd(); 2];
+        for command in Command::VALUES.iter().map(|named| named.value as u16) {
+            let head = Header { command, size: Header::BYTES as u32, ..Header::default() }.encode();
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+            let mut ancillary = SendAncillaryBuffer::new(&mut space);
+            assert!(ancillary.push(SendAncillaryMessage::ScmRights(&two)));
+            sendmsg(&clients, &[IoSlice::new(&head)], &mut ancillary, SendFlags::NOSIGNAL).expect("sent");
+            let takes = matches!(Command(command), Command::DMA_MAP | Command::SET_IRQS);
+            assert_eq!(receive(&own).expect("a message").fds.len(), if takes { 2 } else { 0 });
+        }
+    }
 }

@@ -293,6 +293,31 @@ fn an_eventfd_that_is_full_does_not_stop_the_card() {
     end(server, &paths[0]);
 }
 
+#[test]
+fn a_server_without_descriptors_listens_on() {
+    let net = StockNet::new();
+    let (mut server, paths) = net.serve(0, &["card"], &[]);
+    let pid = server.pid() as i32;
+    let set = |new: Option<&libc::rlimit>| {
+        let mut old = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        let new = new.map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: a call with two structures, of the test's own child.
+        let result = unsafe { libc::prlimit(pid, libc::RLIMIT_NOFILE, new, &mut old) };
+        assert_eq!(result, 0, "prlimit of process {pid}");
+        old
+    };
+    let before = set(None);
+    set(Some(&libc::rlimit { rlim_cur: 3, ..before }));
+    let mut socket = UnixStream::connect(&paths[0]).expect("a server");
+    server.expect("Too many open files", SOON);
+    set(Some(&before));
+    socket.set_read_timeout(Some(SOON)).expect("a time-out");
+    socket.write_all(&message(1, 1, b"\0\0\0\0{}\0")).expect("sent");
+    reply(&mut socket, 1).expect("a version");
+    drop(socket);
+    end(server, &paths[0]);
+}
+
 fn send_with_fd(socket: &UnixStream, bytes: &[u8], file: &std::fs::File) {
     use vmm_sys_util::sock_ctrl_msg::ScmSocket;
     assert_eq!(socket.send_with_fd(bytes, file.as_raw_fd()).expect("sent"), bytes.len());
