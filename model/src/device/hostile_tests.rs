@@ -4,14 +4,15 @@
 mod card;
 mod surroundings;
 
-use fpga_regs::Access;
+use fpga_regs::{Access, Eqe, EventKind, QpState};
 use proptest::prelude::*;
 use proptest::sample::{select, Index};
 
+use crate::dma::Addr;
+use crate::packet::{Packet, Payload};
 use crate::wire::{Operation, Transport};
-use card::{Card, KEPT, MTU, TYPES};
-use surroundings::REGION;
-use surroundings::{ALL, KEYS};
+use card::{ring, Card, FIRST, KEPT, MTU, TYPES};
+use surroundings::{ALL, KEYS, PEER, REGION};
 
 /// One thing that happens.
 #[derive(Clone, Debug)]
@@ -102,6 +103,38 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (0u16..2000).prop_map(Step::Time),
     ];
     prop::collection::vec(step, 1..120)
+}
+
+/// A completion names its receive, or there is none.
+#[test]
+fn a_receive_that_cannot_be_read() {
+    for (n, shared) in [(0, false), (1, true)] {
+        let mut card = Card::new(0, ALL, 0);
+        let arrive = |card: &mut Card| {
+            let qp = &card.card.qps[FIRST + n];
+            let mut p =
+                Packet { operation: Operation::Send, first: true, last: true, count: 1, ..Packet::BLANK };
+            (p.transport, p.src, p.dst, p.psn) = (Transport::RC, qp.dest, qp.port, qp.resp.epsn);
+            (p.src_qpn, p.dest_qpn) = (qp.dest_qpn, qp.qpn);
+            p.payload = Payload::Memory(Addr { iova: 0, domain: PEER }, 64);
+            card.arrive(n, &p);
+            // Takes the completions, which are of the oldest receive.
+            card.check();
+        };
+        (0..2).for_each(|_| card.receive(n));
+        arrive(&mut card);
+        assert_eq!((card.card.qps[FIRST + n].state, card.card.cqs[n].pi), (QpState::RTS, 1));
+        (card.card.qps[FIRST].rq_iova, card.card.srqs[1].ring) = (1 << 40, 1 << 40);
+        arrive(&mut card);
+        let completed = card.card.cqs[n].pi;
+        assert_eq!((card.card.qps[FIRST + n].state, completed), (QpState::ERR, if shared { 1 } else { 2 }));
+        let events = u64::from(card.card.functions[0].eqs[0].pi);
+        let failed = (0..events).any(|at| {
+            Eqe::from_bytes(card.env.get(ring(TYPES.len(), 0) + at * Eqe::BYTES as u64)).kind()
+                == EventKind::SRQ_ERR
+        });
+        assert_eq!(failed, shared, "an SRQ that failed");
+    }
 }
 
 proptest! {

@@ -38,6 +38,8 @@ pub(super) enum RecvError {
     Protection(Syndrome),
     /// The message cannot be read at its sender.
     Unread,
+    /// The ring cannot be read: what WQE that was is not known.
+    Ring,
 }
 
 impl Device {
@@ -106,9 +108,9 @@ impl Device {
         let fault = |_| RecvError::Protection(Syndrome::LOCAL_DMA);
         // The head and the first SGE, if the stride has room for one.
         let [a, b, c, d] = if room >= 1 {
-            env.words(at).map_err(fault)?
+            env.words(at).map_err(|_| RecvError::Ring)?
         } else {
-            let [a, b] = env.words(at).map_err(fault)?;
+            let [a, b] = env.words(at).map_err(|_| RecvError::Ring)?;
             [a, b, 0, 0]
         };
         let head = RecvHead::from_bytes(&bytes([a, b]));

@@ -81,6 +81,19 @@ impl Device {
             RecvError::Protection(syndrome) => (CqeStatus::LOC_PROT_ERR, syndrome, Refusal::Operation),
             // The receive WQE waits for the message to be sent again.
             RecvError::Unread => return Refusal::Unread,
+            // No completion can say which of an SRQ's receives is lost.
+            RecvError::Ring if self.qps[q].has_srq.get() => {
+                let s = self.qps[q].srq;
+                let function = self.srqs[usize::from(s)].function;
+                self.async_event(function, EventKind::SRQ_ERR, s.into(), env);
+                return Refusal::Operation;
+            }
+            RecvError::Ring => {
+                // The queue has moved on; its WQEs have its indices.
+                let qp = &mut self.qps[q];
+                qp.recv.index = qp.resp.rq_ci.wrapping_sub(1);
+                (CqeStatus::LOC_PROT_ERR, Syndrome::LOCAL_DMA, Refusal::Operation)
+            }
             // UC sends no NAK, but a receive queue with a failed WQE is in error.
             _ if p.transport == Transport::UC => {
                 (CqeStatus::LOC_LEN_ERR, Syndrome::RECV_TOO_SHORT, Refusal::Operation)

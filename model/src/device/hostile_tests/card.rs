@@ -20,7 +20,7 @@ use crate::packet::{Packet, Payload, PortId};
 use crate::wire::{psn, Extra, Operation, Syndrome, Transport};
 
 /// The queue pairs: their numbers begin here.
-const FIRST: usize = 16;
+pub const FIRST: usize = 16;
 pub const TYPES: [QpType; 5] = [QpType::RC, QpType::RC, QpType::UC, QpType::UD, QpType::XRC_RECV];
 /// That of them with the SRQ of its own.
 const SHARED: usize = FIRST + 1;
@@ -35,7 +35,7 @@ pub const KEPT: usize = 4;
 const QKEY: u32 = 0x1234;
 const XRC_DOMAIN: u32 = 3;
 /// The rings of the queue pair `n`.
-const fn ring(n: usize, which: u64) -> u64 {
+pub const fn ring(n: usize, which: u64) -> u64 {
     0x10_0000 + n as u64 * 0x1_0000 + which * 0x4000
 }
 const SEND: u64 = 0;
