@@ -39,6 +39,22 @@ pub(super) fn version(body: &[u8]) -> Answer {
     Ok(reply)
 }
 
+/// The fewest data bytes in a message that a client may ask for: a queue entry's. Fewer would only keep the card busy.
+const LEAST_DATA: usize = 64;
+
+/// How many data bytes the client takes in one message, by the capabilities of its VERSION: JSON, of which nothing else
+/// matters here.
+pub(super) fn most_data(version: &[u8]) -> Result<usize, Refused> {
+    let number = |text: &str| {
+        let value = text.split_once("\"max_data_xfer_size\"")?.1.trim_start().strip_prefix(':')?.trim_start();
+        value.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    };
+    match number(&String::from_utf8_lossy(version)).unwrap_or(MAX_DATA) {
+        ..LEAST_DATA => Err(Refused::invalid(format!("max_data_xfer_size is less than {LEAST_DATA}"))),
+        most => Ok(most.min(MAX_DATA)),
+    }
+}
+
 /// The structure of a body, or the refusal of a body that is too short for it.
 pub(super) fn parse<T>(decoded: Option<T>) -> Result<T, Refused> {
     decoded.ok_or(Refused::invalid("the message is too short"))

@@ -9,6 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -41,12 +42,14 @@ struct State {
 pub struct Client {
     socket: Arc<UnixStream>,
     sending: Mutex<()>,
+    /// Data bytes that it takes in one message, at least one.
+    pub most: AtomicUsize,
 }
 
 impl Client {
     /// Of a connection.
     pub fn new(socket: Arc<UnixStream>) -> Client {
-        Client { socket, sending: Mutex::default() }
+        Client { socket, sending: Mutex::default(), most: MAX_DATA.into() }
     }
 
     /// The socket, for reading.
@@ -132,6 +135,11 @@ impl Asker {
         at.and_then(|at| state.reads.remove(at)).is_some()
     }
 
+    /// Data bytes of one access.
+    fn most(&self) -> usize {
+        self.state().client.as_ref().map_or(MAX_DATA, |client| client.most.load(Ordering::Relaxed))
+    }
+
     fn ask(&self, command: Command, access: DmaAccess, data: &[u8]) -> Option<Vec<u8>> {
         let mut state = self.state();
         let client = state.client.clone()?;
@@ -170,8 +178,9 @@ fn answer_reads(state: &mut State, client: &Client, now: Instant) {
 
 impl Ask for Asker {
     fn read(&self, iova: u64, to: &mut [u8]) -> bool {
-        to.chunks_mut(MAX_DATA).zip(0..).all(|(chunk, n)| {
-            let access = DmaAccess { address: iova + n * MAX_DATA as u64, count: chunk.len() as u64 };
+        let most = self.most();
+        to.chunks_mut(most).zip(0..).all(|(chunk, n)| {
+            let access = DmaAccess { address: iova + n * most as u64, count: chunk.len() as u64 };
             let reply = self.ask(Command::DMA_READ, access, &[]);
             let data = reply.as_ref().and_then(|body| body.get(DmaAccess::BYTES..)?.get(..chunk.len()));
             data.map(|data| chunk.copy_from_slice(data)).is_some()
@@ -179,8 +188,9 @@ impl Ask for Asker {
     }
 
     fn write(&self, iova: u64, from: &[u8]) -> bool {
-        from.chunks(MAX_DATA).zip(0..).all(|(chunk, n)| {
-            let access = DmaAccess { address: iova + n * MAX_DATA as u64, count: chunk.len() as u64 };
+        let most = self.most();
+        from.chunks(most).zip(0..).all(|(chunk, n)| {
+            let access = DmaAccess { address: iova + n * most as u64, count: chunk.len() as u64 };
             self.ask(Command::DMA_WRITE, access, chunk).is_some()
         })
     }

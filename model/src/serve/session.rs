@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -242,7 +243,11 @@ impl<'a> Session<'a> {
         let command = Command(message.header.command);
         let body = std::mem::take(&mut message.body);
         match command {
-            Command::VERSION => answers::version(&body),
+            Command::VERSION => {
+                let answer = answers::version(&body)?;
+                self.client.most.store(answers::most_data(&body)?, Ordering::Relaxed);
+                Ok(answer)
+            }
             Command::DMA_MAP => {
                 let (map, _) = parse(DmaMap::decode(&body))?;
                 self.function().map(&map, std::mem::take(&mut message.fds)).map(|()| Vec::new())

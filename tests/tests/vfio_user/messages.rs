@@ -18,6 +18,8 @@ struct Client {
     socket: UnixStream,
     id: u16,
     memory: Vec<u8>,
+    /// The most bytes of an access so far.
+    most: usize,
 }
 
 impl Client {
@@ -25,7 +27,7 @@ impl Client {
     fn new(path: &Path, capabilities: &str) -> Client {
         let socket = UnixStream::connect(path).expect("a server");
         socket.set_read_timeout(Some(SOON)).expect("a time-out");
-        let mut client = Client { socket, id: 0, memory: vec![0; 1 << 12] };
+        let mut client = Client { socket, id: 0, memory: vec![0; 1 << 12], most: 0 };
         client.call(Command::VERSION, format!("\0\0\0\0{capabilities}\0").as_bytes());
         let map = DmaMap { argsz: 32, flags: 3, offset: 0, address: IOVA, size: 1 << 12 };
         client.call(Command::DMA_MAP, &map.encode());
@@ -68,6 +70,7 @@ impl Client {
     fn answer(&mut self, header: Header, body: &[u8]) {
         let (access, data) = DmaAccess::decode(body).expect("an access");
         let (at, count) = ((access.address - IOVA) as usize, access.count as usize);
+        self.most = self.most.max(count);
         let place = &mut self.memory[at..at + count];
         let mut reply = access.encode().to_vec();
         match Command(header.command) {
@@ -136,5 +139,24 @@ fn reads_while_the_card_waits_for_the_client() {
     let reply = admin::Reply::from_bytes(&entry);
     assert!(reply.phase() && reply.status() == admin::AdminStatus::OK, "{reply:?}");
     drop(client);
+    end(server, &paths[0]);
+}
+
+#[test]
+fn a_client_says_how_many_bytes_it_takes_at_once() {
+    let net = StockNet::new();
+    let (server, paths) = net.serve(0, &["card"], &[]);
+    let most =
+        [r#"{"capabilities":{}}"#, r#"{"capabilities": {"max_data_xfer_size" : 64, "pgsizes": 4096}}"#].map(
+            |capabilities| {
+                let mut client = Client::new(&paths[0], capabilities);
+                client.start();
+                client.write(0, regs::ASQ_DOORBELL, &1_u32.to_le_bytes());
+                let limits = client.memory[OUTPUT..][..CardLimits::BYTES].try_into().expect("as long");
+                assert!(CardLimits::from_bytes(&limits).max_qp() > 0);
+                client.most
+            },
+        );
+    assert_eq!(most, [CardLimits::BYTES, 64]);
     end(server, &paths[0]);
 }

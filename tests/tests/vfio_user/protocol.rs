@@ -56,6 +56,12 @@ fn clients_that_send_nonsense() {
     let cases: Vec<(u16, Vec<u8>, i32, &str)> = vec![
         (77, vec![1; 40], libc::ENOTSUP, "command 77 refused: not a command of this server"),
         (1, b"\x07\0\0\0{}\0".to_vec(), libc::ENOTSUP, "VERSION refused: protocol 7.0 is not known"),
+        (
+            1,
+            b"\0\0\0\0{\"capabilities\":{\"max_data_xfer_size\":0}}\0".to_vec(),
+            libc::EINVAL,
+            "max_data_xfer_size is less than 64",
+        ),
         (9, vec![0; 3], libc::EINVAL, "REGION_READ refused: the message is too short"),
         (9, region(0, u64::MAX, 4), libc::EINVAL, "are not inside region 0"),
         (9, region(0, 0, u32::MAX), libc::EINVAL, "4294967295 bytes at 0x0"),
