@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use driver::Registers;
+use fpga_regs::DOORBELL_BASE;
 
 use super::card::Joined;
 use super::error::OpenError;
@@ -33,6 +34,12 @@ impl ServedCard {
         Ok(card)
     }
 
+    /// The segment, whose lock a test takes.
+    #[cfg(test)]
+    pub(crate) fn segment(&self) -> &crate::segment::Segment {
+        self.0.runner.segment()
+    }
+
     /// Number of the card in its net, from 0.
     #[allow(clippy::misnamed_getters)] // Of the card, not of its function.
     pub fn index(&self) -> u16 {
@@ -48,9 +55,22 @@ impl ServedCard {
         self.0.read64(offset)
     }
 
-    /// Writes a register of BAR0 of 32 or 64 bits, or rings a doorbell.
-    pub fn write(&self, offset: u32, value: u64) {
-        self.0.write64(offset, value);
+    /// Writes a register of BAR0 of 32 or 64 bits, or rings a doorbell. False: the cards could not be had for it.
+    #[must_use]
+    pub fn write(&self, offset: u32, value: u64) -> bool {
+        if offset >= DOORBELL_BASE {
+            self.0.doorbell(offset, value);
+            return true;
+        }
+        self.0.registers(false, |device, f, env| {
+            device.bar_write(f, offset, value, env);
+            true
+        })
+    }
+
+    /// Nothing can be done to the cards any more.
+    pub fn is_condemned(&self) -> bool {
+        self.0.may_vanish()
     }
 
     /// How often each vector was raised, as running numbers.

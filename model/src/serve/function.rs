@@ -118,17 +118,23 @@ impl<'a> Function<'a> {
         self.config().reset();
         // DMA ends first: what the reset of the queues still writes is not for the client.
         self.follow()?;
-        self.card.write(CONTROL, u64::from(Control(0).with_reset(true).0));
+        self.write_register(CONTROL, u64::from(Control(0).with_reset(true).0))?;
         self.msix.fill(0);
         self.interrupts.reset(self.card, false);
         Ok(())
     }
 
-    /// The client has gone.
+    /// The client has gone. After an error something of it is left, and this is to be called again.
     pub fn close(&mut self) -> Result<(), Refused> {
-        self.reset()?;
         self.interrupts.reset(self.card, true);
+        self.reset()?;
         self.maps.clear(self.card)
+    }
+
+    fn write_register(&self, at: u32, value: u64) -> Result<(), Refused> {
+        let kept =
+            || Refused::new(libc::EIO, format!("another program kept the cards: {at:#x} is not written"));
+        self.card.write(at, value).then_some(()).ok_or_else(kept)
     }
 
     /// Registers are read as a whole; the access may want a part of one, or several.
@@ -164,12 +170,71 @@ impl<'a> Function<'a> {
             let (word, rest) = left.split_at(bytes as usize);
             let mut value = [0; 8];
             value[..word.len()].copy_from_slice(word);
-            self.card.write(at, u64::from_le_bytes(value));
+            self.write_register(at, u64::from_le_bytes(value))?;
             at += bytes;
             left = rest;
         }
         // Saves the other thread's waking up, mostly.
         self.interrupts.look(self.card);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use fpga_regs::regs::SCRATCH;
+    use fpga_regs::vfio_user::dma_flag;
+
+    use super::*;
+    use crate::attach::run_keeper;
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    /// Of a client that goes while somebody else has the cards nothing is left once they have them no longer.
+    #[test]
+    fn what_cannot_be_undone_is_tried_again() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let socket = &directory.path().join("net/sock");
+        let at = socket.clone();
+        let keeper = std::thread::spawn(move || run_keeper(&at, 1).expect("the keeper runs"));
+        let until = Instant::now() + SOON;
+        let card = loop {
+            match ServedCard::open(socket, 0) {
+                Ok(card) => break card,
+                Err(error) => assert!(Instant::now() < until, "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        let interrupts = Interrupts::new(&card);
+        for _ in 0..2 {
+            let config = Mutex::new(Config::new());
+            let mut function = Function::new(&card, &interrupts, &config, DmaMode::Shared);
+            function.write(region::CONFIG, 4, &[6]).expect("on");
+            let mut scratch = [0; 4];
+            function.read(region::BAR0, SCRATCH.into(), &mut scratch);
+            assert_eq!(scratch, [0; 4], "as after a reset");
+            function.write(region::BAR0, SCRATCH.into(), &[1; 4]).expect("written");
+            for address in [1 << 20, 1 << 21] {
+                let file = tempfile::tempfile().expect("a file");
+                file.set_len(4096).expect("sized");
+                let flags = dma_flag::READ | dma_flag::WRITE;
+                let map = DmaMap { argsz: 32, flags, offset: 0, address, size: 4096 };
+                function.map(&map, vec![file.into()]).expect("nothing is mapped there");
+            }
+            // For this thread, which has it already, that fails at once.
+            let held = card.segment().lock(SOON).expect("the lock");
+            assert!(function.close().is_err());
+            drop(held);
+            function.close().expect("closed");
+        }
+        let config = Mutex::new(Config::new());
+        let mut function = Function::new(&card, &interrupts, &config, DmaMode::Shared);
+        let held = card.segment().lock(SOON).expect("the lock");
+        assert!(function.reset().is_err(), "the register was not written");
+        drop(held);
+        drop(card);
+        keeper.join().expect("the keeper ended well");
     }
 }

@@ -96,11 +96,16 @@ impl Interrupts {
 
     /// Passes interrupts on until [`Interrupts::end`].
     pub fn run(&self, card: &ServedCard) {
-        while !self.over.load(Ordering::Acquire) {
+        while !self.is_over() {
             let mark = card.mark();
             self.look(card);
             card.wait(mark, NAP);
         }
+    }
+
+    /// The server ends.
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
     }
 
     /// Ends [`Interrupts::run`].

@@ -10,7 +10,7 @@ use fpga_regs::vfio_user::{dma_flag, DmaMap};
 use super::refused::Refused;
 use crate::attach::ServedCard;
 use crate::segment::reach::ranges::Place;
-use crate::segment::PAGE;
+use crate::segment::{SegmentError, PAGE};
 
 /// Most ranges of a client. QEMU refuses a server that announces more than 65535
 /// (`VFIO_USER_DEF_MAP_MAX` in its hw/vfio-user/proxy.c).
@@ -36,7 +36,7 @@ pub struct Maps {
     mode: DmaMode,
     files: Vec<File>,
     by_iova: BTreeMap<u64, Map>,
-    /// The card may use them (Bus Master is set).
+    /// The card may use them, or some of them (Bus Master is set).
     enabled: bool,
 }
 
@@ -99,7 +99,7 @@ impl Maps {
             Some(file) => {
                 let (ptr, len) = self.file(card, file, writable)?;
                 if map.offset.checked_add(map.size).is_none_or(|end| end > len as u64) {
-                    self.release(card, Some(ptr));
+                    self.release(card, Some(ptr))?;
                     return Err(Refused::invalid("the file is shorter than what is to be mapped"));
                 }
                 (Some(Place::new(ptr as u64 + map.offset, readable, writable)), Some(ptr))
@@ -107,7 +107,7 @@ impl Maps {
         };
         if let Some(place) = place.filter(|_| self.enabled) {
             if let Err(error) = card.map(map.address, map.size, place) {
-                self.release(card, ptr);
+                self.release(card, ptr)?;
                 return Err(Refused::new(libc::ENOSPC, error.to_string()));
             }
         }
@@ -128,20 +128,24 @@ impl Maps {
         }
         let inside: Vec<u64> = self.by_iova.range(address..end).map(|(start, _)| *start).collect();
         for start in inside {
-            let map = self.by_iova.remove(&start).expect("just seen");
+            let map = self.by_iova[&start];
             if map.place.is_some() && self.enabled {
                 unmap(card, start, map.len)?;
             }
-            self.release(card, map.file);
+            self.release(card, map.file)?;
+            self.by_iova.remove(&start);
         }
         Ok(())
     }
 
-    /// Takes everything away.
+    /// Takes everything away; after an error, some of it.
     pub fn clear(&mut self, card: &ServedCard) -> Result<(), Refused> {
         self.enable(card, false)?;
-        while let Some((_, map)) = self.by_iova.pop_first() {
-            self.release(card, map.file);
+        self.by_iova.clear();
+        while let Some(file) = self.files.last_mut() {
+            file.users = 1;
+            let ptr = file.ptr;
+            self.release(card, Some(ptr))?;
         }
         Ok(())
     }
@@ -151,23 +155,20 @@ impl Maps {
         if self.enabled == enabled {
             return Ok(());
         }
-        self.enabled = enabled;
-        if self.mode == DmaMode::Messages {
-            let all = Place::asked(0, true, true).expect("0 is an address");
-            return match enabled {
-                true => card.map(0, ASKABLE, all).map_err(|error| Refused::new(libc::EIO, error.to_string())),
-                false => unmap(card, 0, ASKABLE),
-            };
-        }
-        for (&start, map) in &self.by_iova {
-            match map.place {
-                Some(place) if enabled => card
-                    .map(start, map.len, place)
+        // Some of them, until all is done.
+        self.enabled = true;
+        let all = || (0, ASKABLE, Place::asked(0, true, true).expect("0 is an address"));
+        let all = (self.mode == DmaMode::Messages).then(all);
+        let places = self.by_iova.iter().filter_map(|(&start, map)| Some((start, map.len, map.place?)));
+        for (start, len, place) in all.into_iter().chain(places) {
+            match enabled {
+                true => card
+                    .map(start, len, place)
                     .map_err(|error| Refused::new(libc::ENOSPC, error.to_string()))?,
-                Some(_) => unmap(card, start, map.len)?,
-                None => {}
+                false => unmap(card, start, len)?,
             }
         }
+        self.enabled = enabled;
         Ok(())
     }
 
@@ -219,20 +220,26 @@ impl Maps {
     }
 
     /// One range fewer uses a file; the last one unmaps it.
-    fn release(&mut self, card: &ServedCard, ptr: Option<*mut u8>) {
-        let Some(at) = self.files.iter().position(|file| Some(file.ptr) == ptr) else { return };
-        self.files[at].users -= 1;
-        if self.files[at].users == 0 {
-            let file = self.files.swap_remove(at);
-            if card.withdraw(file.ptr, file.len).is_ok() {
-                // SAFETY: our own mapping; no range of the card leads there any more, and the segment's lock was
-                // held since the last one was taken away.
-                unsafe { libc::munmap(file.ptr.cast(), file.len) };
-            }
+    fn release(&mut self, card: &ServedCard, ptr: Option<*mut u8>) -> Result<(), Refused> {
+        let Some(at) = self.files.iter().position(|file| Some(file.ptr) == ptr) else { return Ok(()) };
+        let file = &mut self.files[at];
+        if file.users > 1 {
+            file.users -= 1;
+            return Ok(());
         }
+        card.withdraw(file.ptr, file.len).map_err(|error| Refused::new(libc::EIO, error.to_string()))?;
+        // SAFETY: our own mapping; no range of the card leads there any more, and the segment's lock was
+        // held since the last one was taken away.
+        unsafe { libc::munmap(file.ptr.cast(), file.len) };
+        self.files.swap_remove(at);
+        Ok(())
     }
 }
 
 fn unmap(card: &ServedCard, start: u64, len: u64) -> Result<(), Refused> {
-    card.unmap(start, len).map_err(|error| Refused::new(libc::EIO, error.to_string()))
+    match card.unmap(start, len) {
+        // By what failed before it had done the rest.
+        Err(SegmentError::NotMapped(_)) => Ok(()),
+        other => other.map_err(|error| Refused::new(libc::EIO, error.to_string())),
+    }
 }

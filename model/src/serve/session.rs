@@ -107,9 +107,13 @@ impl<'a> Session<'a> {
             Some(WireError::Closed) | None => say("the client has gone"),
             Some(error) => say(&format!("{error}; the connection is closed")),
         }
-        let closed = session.function().close();
-        if let Err(error) = closed {
+        // The next client must find nothing of this one.
+        while let Err(error) = session.function().close() {
             say(&format!("cleaning up after the client: {}", error.reason));
+            if interrupts.is_over() || card.is_condemned() {
+                break;
+            }
+            std::thread::sleep(Duration::from_secs(1));
         }
     }
 
