@@ -38,6 +38,36 @@ impl Addr {
     }
 }
 
+/// Bytes of a region that is a list of pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Pages {
+    /// IOVA of the list.
+    pub list: u64,
+    /// The first byte, counted from the beginning of the first page.
+    pub from: u64,
+    /// Domain of the list and of the pages.
+    pub domain: u16,
+    /// log2 of the bytes of a page.
+    pub shift: u8,
+}
+
+impl Pages {
+    /// Where byte `offset` is, and how many bytes follow in its page. `read` reads the list.
+    pub fn at(
+        &self,
+        offset: u64,
+        read: impl FnOnce(Addr, &mut [u8]) -> Result<(), DmaFault>,
+    ) -> Result<(Addr, u64), DmaFault> {
+        let at = self.from + offset;
+        let (page, within) = (at >> self.shift, at & ((1 << self.shift) - 1));
+        let mut entry = [0; 8];
+        read(Addr { iova: self.list, domain: self.domain }.add(page * 8), &mut entry)?;
+        let page = Addr { iova: u64::from_le_bytes(entry), domain: self.domain };
+        Ok((page.add(within), (1 << self.shift) - within))
+    }
+}
+
 /// Bytes of a card's own memory.
 pub const CARD_MEMORY: usize = 256 << 10;
 

@@ -15,6 +15,8 @@ pub trait Env {
     const GATHER_BYTES: u32;
     /// A whole frame is read when it leaves, not when its WQE is executed.
     const FETCHES_FRAMES: bool = false;
+    /// A payload may be [`Payload::Pages`], which needs no room however much of it is under way.
+    const TAKES_PAGES: bool = false;
     /// Ports can be one: packets leave by [`World::way`](crate::world::World::way).
     const AGGREGATES: bool = false;
 

@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use crate::carrier::Carrier;
-use crate::dma::Addr;
+use crate::dma::{Addr, Pages};
 use crate::plain::{checked, plain, Checked};
 use crate::wire::opcode::CNP_RESERVED;
 use crate::wire::{psn, Aeth, AtomicAckEth, AtomicEth, Deth, Ieth, Reth, Xrceth};
@@ -24,6 +24,8 @@ pub enum Payload {
     Memory(Addr, u32),
     /// Gathered by [`Env::gather`](crate::env::Env::gather).
     Stash(u32, u32),
+    /// In the sender's memory as `Memory`, so many bytes of pages ([`Env::TAKES_PAGES`](crate::env::Env::TAKES_PAGES)).
+    Pages(u32, Pages),
 }
 
 impl Payload {
@@ -31,7 +33,7 @@ impl Payload {
     pub fn len(&self) -> usize {
         match *self {
             Payload::None => 0,
-            Payload::Memory(_, n) | Payload::Stash(_, n) => n as usize,
+            Payload::Memory(_, n) | Payload::Stash(_, n) | Payload::Pages(n, _) => n as usize,
         }
     }
 
@@ -44,6 +46,10 @@ impl Payload {
     pub fn skip(&self, n: usize) -> (Payload, usize) {
         match *self {
             Payload::Memory(a, len) => (Payload::Memory(a.add(n as u64), len.saturating_sub(n as u32)), 0),
+            Payload::Pages(len, pages) => {
+                let from = pages.from + n as u64;
+                (Payload::Pages(len.saturating_sub(n as u32), Pages { from, ..pages }), 0)
+            }
             other => (other, n),
         }
     }
@@ -293,7 +299,8 @@ plain! {
     PortId { card, port }
 }
 
-// SAFETY: a `repr(u32)` begins with the number of its variant, of which there are three; the rest is integers.
+// SAFETY: a `repr(u32)` begins with the number of its variant, of which shared memory has three (not `Pages`); the rest is
+// integers.
 unsafe impl Checked for Payload {
     #[inline(always)]
     unsafe fn is_one(at: *const Payload) -> bool {

@@ -21,12 +21,13 @@ struct Giant {
 }
 
 impl Giant {
-    fn new(peer: &Side) -> Giant {
+    /// Of pages of the buffer's one, of 1 << `shift` bytes.
+    fn new(peer: &Side, shift: u8) -> Giant {
         let card = peer.device.card();
         let iova = card.map(peer.buffer.addr(0) as *mut u8, peer.buffer.len(), true).expect("mapped");
         let aligned = iova.next_multiple_of(PAGE as u64);
-        let pages = vec![aligned; GIANT as usize / PAGE];
-        let list = PageList { pages: &pages, page_shift: 21, first_offset: 0, length: GIANT };
+        let pages = vec![aligned; GIANT as usize >> shift];
+        let list = PageList { pages: &pages, page_shift: shift, first_offset: 0, length: GIANT };
         let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ;
         // SAFETY: the buffer stays mapped until the region is gone.
         #[allow(unsafe_code)]
@@ -43,13 +44,13 @@ fn options(mtu: u8) -> Options {
     Options { mtu, bytes: 2 * PAGE, depth: 4, cqes: 16, timeout: 18, retry_cnt: 0, ..Default::default() }
 }
 
-/// Two connected peers with a giant region each. No retry: one lost step is an error.
-fn on_giants(mtu: u8, body: impl FnOnce(&Side, &Side, [&Giant; 2])) {
+/// Two connected peers with a giant region each, the other one's of pages of 1 << `shift` bytes. No retry: one lost step is an error.
+fn on_giants(mtu: u8, shift: u8, body: impl FnOnce(&Side, &Side, [&Giant; 2])) {
     let net = Net::new(2);
     let (a, b) = (net.open(0), net.open(1));
     let (mut x, y) = connect(&a, &b, options(mtu));
     x.buffer.pattern(mtu);
-    let (from, to) = (Giant::new(&x), Giant::new(&y));
+    let (from, to) = (Giant::new(&x, 21), Giant::new(&y, shift));
     body(&x, &y, [&from, &to]);
     drop((from, to));
     for peer in [&x, &y] {
@@ -77,7 +78,7 @@ fn transfer(x: &Side, opcode: WqeOpcode, bytes: u64, [from, to]: [&Giant; 2]) ->
 fn messages_of_more_packets_than_may_be_under_way() {
     // Five million packets.
     let bytes = GIANT / 8 * 5 - 12_345;
-    on_giants(1, |x, y, giants| {
+    on_giants(1, 21, |x, y, giants| {
         for opcode in [WqeOpcode::WRITE, WqeOpcode::READ] {
             let wc = transfer(x, opcode, bytes, giants);
             assert_eq!(wc.status, CqeStatus::SUCCESS, "{opcode}, {:#x}", wc.vendor_err);
@@ -90,7 +91,7 @@ fn messages_of_more_packets_than_may_be_under_way() {
 
 #[test]
 fn the_longest_message() {
-    on_giants(5, |x, y, giants| {
+    on_giants(5, 21, |x, y, giants| {
         y.recv(7, &[giants[1].sge(0, GIANT)]);
         assert_eq!(transfer(x, WqeOpcode::SEND, GIANT, giants).status, CqeStatus::SUCCESS);
         assert_eq!(u64::from(y.expect(7).byte_len), GIANT);
@@ -104,8 +105,28 @@ fn the_longest_message() {
 
 #[test]
 fn a_read_whose_answer_takes_half_of_all_psns_is_refused() {
-    on_giants(1, |x, y, giants| {
+    on_giants(1, 21, |x, y, giants| {
         assert_eq!(transfer(x, WqeOpcode::READ, GIANT, giants).status, CqeStatus::LOC_LEN_ERR);
         assert_eq!(y.state(), QpState::RTS);
+    });
+}
+
+/// Most memory of this process so far, in bytes.
+fn most_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("a status");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a high water mark");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
+}
+
+#[test]
+fn the_answer_to_a_read_of_many_pages_takes_no_memory() {
+    on_giants(5, 12, |x, y, giants| {
+        let before = most_memory();
+        let wc = transfer(x, WqeOpcode::READ, GIANT / 2, giants);
+        assert_eq!(wc.status, CqeStatus::SUCCESS, "{:#x}", wc.vendor_err);
+        let more = most_memory() - before;
+        assert!(more < GIANT / 8, "{more} bytes");
+        let page = &y.buffer[giants[1].at..giants[1].at + (1 << 12)];
+        assert!(x.buffer[giants[0].at..giants[0].at + PAGE].chunks(1 << 12).all(|read| read == page));
     });
 }

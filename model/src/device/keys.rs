@@ -4,7 +4,7 @@ use fpga_regs::{Access, MrMode, Syndrome};
 
 use super::tables::{key_kind, Key};
 use super::Device;
-use crate::dma::Addr;
+use crate::dma::{Addr, Pages};
 use crate::env::Env;
 
 /// Why a memory access was refused.
@@ -37,6 +37,13 @@ impl KeyError {
 pub struct Range {
     key: u32,
     offset: u64,
+}
+
+impl Key {
+    fn pages(&self, at: u64) -> Pages {
+        let from = at + u64::from(self.first_offset);
+        Pages { list: self.iova, from, domain: self.domain, shift: self.page_shift }
+    }
 }
 
 impl Device {
@@ -88,11 +95,11 @@ impl Device {
 
     #[cold]
     fn translate_page(k: &Key, at: u64, env: &mut impl Env) -> Option<(Addr, u64)> {
-        let at = at + k.first_offset as u64;
-        let (page, within) = (at >> k.page_shift, at & ((1 << k.page_shift) - 1));
-        let mut entry = [0u8; 8];
-        env.read(Addr { iova: k.iova, domain: k.domain }.add(page * 8), &mut entry).ok()?;
-        let base = u64::from_le_bytes(entry);
-        Some((Addr { iova: base, domain: k.domain }.add(within), (1 << k.page_shift) - within))
+        k.pages(at).at(0, |at, entry| env.read(at, entry)).ok()
+    }
+
+    /// The pages from byte `offset` of a checked range on, of a region that is a list of them.
+    pub(super) fn pages(&self, range: Range, offset: u64) -> Pages {
+        self.keys[range.key as usize].pages(range.offset + offset)
     }
 }

@@ -109,6 +109,9 @@ impl Device {
         if contiguous >= want as u64 {
             return Some(Payload::Memory(addr, want));
         }
+        if E::TAKES_PAGES {
+            return Some(Payload::Pages(want, self.pages(range, offset)));
+        }
         let want = want.min(E::GATHER_BYTES);
         let mut pieces = Pieces::new();
         while pieces.len() < want {

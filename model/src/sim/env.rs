@@ -112,6 +112,8 @@ impl SimEnv<'_> {
                 rows.copy_within(from..from + len, slot as usize * ROW);
                 Ok(())
             }
+            // Not of this environment.
+            Payload::Pages(..) => Err(DmaFault),
             Payload::None => Ok(()),
         }
     }
@@ -234,6 +236,8 @@ impl Env for SimEnv<'_> {
                 to.copy_from_slice(&self.sim.payload[slot as usize][..to.len()]);
                 Ok(())
             }
+            // Not of this environment.
+            Payload::Pages(..) => Err(DmaFault),
             Payload::None => Ok(()),
         }
     }

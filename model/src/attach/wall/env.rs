@@ -163,6 +163,7 @@ pub(super) fn fault<E>(_: E) -> DmaFault {
 
 impl Env for WallEnv<'_> {
     const GATHER_BYTES: u32 = 1 << 16;
+    const TAKES_PAGES: bool = true;
     const AGGREGATES: bool = true;
 
     fn now(&mut self) -> u64 {
@@ -376,6 +377,7 @@ impl Env for WallEnv<'_> {
                 let bytes = &self.stashed(id)[offset..offset + len];
                 self.guard.write(to.domain, to.iova, bytes).map_err(|_| Undelivered::Unwritten)
             }
+            Payload::Pages(_, pages) => self.deliver_pages(to, &pages, offset as u64, len as u64),
             Payload::None => Ok(()),
         }
     }

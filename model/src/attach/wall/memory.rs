@@ -4,8 +4,9 @@
 use std::sync::atomic::{compiler_fence, AtomicU64, Ordering};
 
 use super::env::{fault, WallEnv};
-use crate::dma::{Addr, Atomic, DmaFault, Undelivered};
+use crate::dma::{Addr, Atomic, DmaFault, Pages, Undelivered};
 use crate::env::Env;
+use crate::packet::Payload;
 
 impl WallEnv<'_> {
     #[cold]
@@ -51,6 +52,26 @@ impl WallEnv<'_> {
             self.write(at, &new.to_ne_bytes())?;
         }
         Ok(original)
+    }
+
+    /// Writes `len` bytes of pages, from byte `offset` of them.
+    #[cold]
+    pub(super) fn deliver_pages(
+        &mut self,
+        to: Addr,
+        pages: &Pages,
+        offset: u64,
+        len: u64,
+    ) -> Result<(), Undelivered> {
+        let mut done = 0;
+        while done < len {
+            let page = pages.at(offset + done, |at, entry| self.read(at, entry));
+            let (from, contiguous) = page.map_err(|_| Undelivered::Unread)?;
+            let n = contiguous.min(len - done);
+            self.deliver(to.add(done), &Payload::Memory(from, n as u32), 0, n as usize)?;
+            done += n;
+        }
+        Ok(())
     }
 
     /// The side at which a copy failed, from the member whose memory could not be reached.

@@ -57,6 +57,17 @@ impl LinkEnv for WallEnv<'_> {
                 to.copy_from_slice(&self.stashed(id)[offset..offset + to.len()]);
                 Ok(())
             }
+            Payload::Pages(_, pages) => {
+                let mut done = 0;
+                while done < to.len() {
+                    let page = pages.at((offset + done) as u64, |at, entry| self.read(at, entry));
+                    let (from, contiguous) = page?;
+                    let n = (to.len() - done).min(contiguous as usize);
+                    self.read(from, &mut to[done..done + n])?;
+                    done += n;
+                }
+                Ok(())
+            }
             Payload::None => Ok(()),
         }
     }
