@@ -159,7 +159,8 @@ impl State {
     /// Programs close channels without the provider's knowledge. A check is one system call for each of them, so the
     /// next one is when there are twice as many.
     pub fn forget_closed_channels(&mut self) {
-        let used: HashSet<RawFd> = self.objects[Kind::Cq as usize].values().flatten().filter_map(|cq| cq.channel).collect();
+        let used: HashSet<RawFd> =
+            self.objects[Kind::Cq as usize].values().flatten().filter_map(|cq| cq.channel).collect();
         self.channels.retain(|fd, pipe| used.contains(fd) || !pipe.closed());
         self.many_channels = FEW_CHANNELS.max(2 * self.channels.len());
     }
