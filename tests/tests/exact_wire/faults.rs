@@ -436,7 +436,7 @@ fn damaged_multicast_is_counted_where_it_comes() {
         for (fault, counters) in
             [("corrupt=1,seed=3", &["RX_ICRC_ERRORS", "RX_MALFORMED"][..]), ("mark", &["RX_ECN_MARKED"])]
         {
-            let net = Net::with(NetOptions { clock: clock.clone(), ..exact(fault) });
+            let net = Net::with(NetOptions { clock, ..exact(fault) });
             let devices = [net.open(0), net.open(1)];
             let x = Peer::new(&devices[0], Options { qp_type: QpType::UD, ..Options::default() });
             x.init();
