@@ -77,7 +77,7 @@ pub fn queues(count: usize, depth: u32) -> Queues {
         port: 1,
         path_mtu: 5,
         access: Access::REMOTE_WRITE,
-        ah: AhAttr { grh: true, dgid, port: 1, ..AhAttr::default() },
+        ah: AhAttr { grh: true, dgid, port: 1, sgid_index: 1, ..AhAttr::default() },
         ..QpAttr::default()
     };
     let qps: Vec<_> = (0..count).map(|_| pd.create_qp(&init).expect("a QP")).collect();
