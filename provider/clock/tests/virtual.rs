@@ -54,7 +54,7 @@ fn locks_and_joins_time_out() {
 /// A signal to a condition wakes who waits, also while its wait goes on by slices of real time.
 #[test]
 fn conditions_with_a_time_out_are_signalled() {
-    assert_eq!(clocks("handover"), "handover 20000, late 0\n");
+    assert_eq!(clocks("handover"), "handover 4000, late 0\n");
 }
 
 #[test]

@@ -34,8 +34,8 @@ static void *hand_over(void *me)
 {
 	struct timespec until;
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += 20;
-	for (int i = 0; i < 10000; i++) {
+	until.tv_sec += 40;
+	for (int i = 0; i < 2000; i++) {
 		pthread_mutex_lock(&hand.m);
 		while (hand.turn % 2 != (long)me && !hand.late)
 			hand.late += pthread_cond_timedwait(&hand.c, &hand.m, &until) == ETIMEDOUT;
