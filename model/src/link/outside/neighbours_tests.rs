@@ -54,6 +54,18 @@ impl Host {
     }
 }
 
+/// A question for who has an address.
+fn question(source: Gid, destination: Gid, target: Gid) -> Discovery {
+    Discovery { request: true, source, destination, target, mac: None, overrides: false }
+}
+
+/// The frame of a message.
+fn framed(src: [u8; 6], dst: [u8; 6], message: &Discovery) -> Vec<u8> {
+    let mut frame = Vec::new();
+    put_discovery(src, dst, None, message, &mut |bytes: &[u8]| frame.extend(bytes));
+    frame
+}
+
 fn pair(v6: bool) -> (Host, Host) {
     let ip = if v6 { self::v6 } else { v4 };
     (Host::new(MAC, ip(1)), Host::new(PEER, ip(100)))
@@ -145,17 +157,8 @@ fn strangers_are_not_remembered() {
 #[test]
 fn duplicate_detection_of_ipv6_is_answered_to_all() {
     let (mut here, _) = pair(true);
-    let mut frames = Vec::new();
-    let probe = Discovery {
-        request: true,
-        source: [0; 16],
-        destination: ndp::solicited_node(&here.own),
-        target: here.own,
-        mac: None,
-        overrides: false,
-    };
-    put_discovery(PEER, [0x33; 6], None, &probe, &mut |frame: &[u8]| frames.push(frame.to_vec()));
-    here.hear(0, frames);
+    let probe = question([0; 16], ndp::solicited_node(&here.own), here.own);
+    here.hear(0, vec![framed(PEER, [0x33; 6], &probe)]);
     let answer = here.sent();
     assert_eq!(answer[0][..6], [0x33, 0x33, 0, 0, 0, 1]);
     assert_eq!(Discovery::decode(&answer[0][14..]).unwrap().destination, ALL_NODES);
@@ -166,23 +169,14 @@ fn duplicate_detection_of_ipv6_is_answered_to_all() {
 #[test]
 fn who_asks_with_an_address_is_answered_alone() {
     let (mut here, there) = pair(true);
-    let mut frames = Vec::new();
-    let question = Discovery {
-        request: true,
-        source: there.own,
-        destination: here.own,
-        target: here.own,
-        mac: None,
-        overrides: false,
-    };
-    put_discovery(PEER, MAC, None, &question, &mut |frame: &[u8]| frames.push(frame.to_vec()));
+    let mut frame = framed(PEER, MAC, &question(there.own, here.own, here.own));
     // The option becomes one that nobody knows.
-    let option = frames[0].len() - 8;
-    frames[0][option] = 200;
-    let checksum = u16::from_be_bytes([frames[0][56], frames[0][57]]).wrapping_sub(199 << 8);
-    let checksum = if frames[0][56] < 199 { checksum.wrapping_sub(1) } else { checksum };
-    frames[0][56..58].copy_from_slice(&checksum.to_be_bytes());
-    here.hear(0, frames);
+    let option = frame.len() - 8;
+    frame[option] = 200;
+    let checksum = u16::from_be_bytes([frame[56], frame[57]]).wrapping_sub(199 << 8);
+    let checksum = if frame[56] < 199 { checksum.wrapping_sub(1) } else { checksum };
+    frame[56..58].copy_from_slice(&checksum.to_be_bytes());
+    here.hear(0, vec![frame]);
     let answer = &here.sent()[0];
     assert_eq!(answer[..6], PEER);
     assert_eq!(Discovery::decode(&answer[14..]).expect("an answer").destination, there.own);
@@ -194,18 +188,9 @@ fn who_asks_with_an_address_is_answered_alone() {
 fn an_answer_that_overrides_nothing_is_for_who_knows_nothing() {
     let (mut here, there) = pair(true);
     let mut answer = |mac: [u8; 6], overrides| {
-        let message = Discovery {
-            request: false,
-            source: there.own,
-            destination: here.own,
-            target: there.own,
-            mac: None,
-            overrides,
-        };
-        let mut frames = Vec::new();
-        put_discovery(mac, MAC, None, &message, &mut |frame: &[u8]| frames.push(frame.to_vec()));
+        let message = Discovery { request: false, overrides, ..question(there.own, here.own, there.own) };
         here.look(0, there.own);
-        here.hear(0, frames);
+        here.hear(0, vec![framed(mac, MAC, &message)]);
         here.look(0, there.own)
     };
     let other = [2, 0, 0, 0, 0, 0x65];
