@@ -10,6 +10,10 @@ use tests::stock::{alone, need, peers, EalFiles, Program, StockNet, Testpmd};
 
 use super::LIMIT;
 
+/// Questions to `ovs-appctl`.
+const LACP: [&str; 2] = ["lacp/show", "bond0"];
+const BOND: [&str; 2] = ["bond/show", "bond0"];
+
 /// A switch. It ends when this is dropped.
 struct Ovs {
     // In this order.
@@ -78,6 +82,15 @@ impl Ovs {
         ran(of_ovs(&self.directory, "usr/bin/ovs-appctl", &words))
     }
 
+    /// Waits until the bond has agreed by both of its members and uses both. It agrees a moment before it takes
+    /// frames from a member, and drops those that come between.
+    fn uses_both(&self) {
+        self.says(&LACP, "they do not agree", |said| {
+            said.contains("status: active negotiated") && said.matches(": current attached").count() == 2
+        });
+        self.says(&BOND, "a member stays out", |said| said.matches(": enabled").count() == 2);
+    }
+
     /// Waits until it answers so.
     fn says(&self, question: &[&str], what: &str, is: impl Fn(&str) -> bool) {
         let start = Instant::now();
@@ -122,11 +135,6 @@ fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
         assert!(start.elapsed() < LIMIT, "{what}");
         std::thread::sleep(Duration::from_millis(5));
     }
-}
-
-/// Whether both members of the bond have agreed with their partner, as `lacp/show` says.
-fn agreed(said: &str) -> bool {
-    said.contains("status: active negotiated") && said.matches(": current attached").count() == 2
 }
 
 /// The kernel's side of the switch, and an address that testpmd answers for, as it does for any.
@@ -201,9 +209,8 @@ fn bonds_of_a_switch_and_of_dpdk_negotiate() {
     host.does("port stop 2\nset bonding lacp dedicated_queues 2 enable\nport start 2\nstart");
     let ovs = Ovs::start(&net);
     ovs.bonds();
-    let (lacp, bond) = (["lacp/show", "bond0"], ["bond/show", "bond0"]);
-    ovs.says(&lacp, "they do not agree", agreed);
-    let said = ovs.ask(&lacp);
+    ovs.uses_both();
+    let said = ovs.ask(&LACP);
     assert_eq!(said.matches("partner sys_id: 02:56:42:00:01:00").count(), 2, "{said}");
     host.asks("show bonding config 2", "Active Slaves (2): [0 1]");
     address(&net);
@@ -232,14 +239,13 @@ fn bonds_of_a_switch_and_of_dpdk_negotiate() {
         goes_on(&ping, 1);
         println!("the first answer came {} ms after cable {busy} was pulled", start.elapsed().as_millis());
         goes_on(&ping, 10);
-        ovs.says(&bond, "a member without a link", |said| {
+        ovs.says(&BOND, "a member without a link", |said| {
             said.contains(&format!("member m{busy}: disabled"))
         });
         let others = format!("Active Slaves (1): [{}]", 1 - busy);
         host.asks("show bonding config 2", &others);
         link(busy, "up");
-        ovs.says(&lacp, "they do not agree again", agreed);
-        ovs.says(&bond, "a member stays out", |said| said.matches(": enabled").count() == 2);
+        ovs.uses_both();
         host.asks("show bonding config 2", "Active Slaves (2)");
     }
     assert!(!ping.has_ended(), "{}", ping.said());
@@ -262,9 +268,8 @@ fn bonds_of_a_switch_and_of_a_card_negotiate() {
     ran(net.verbena(&["lag", "verbena1", "--mode", "802.3ad"]));
     let mut host = Testpmd::start(&net, &["net_verbena1"], &["-i", "--forward-mode=icmpecho"]);
     host.types("start");
-    let lacp = ["lacp/show", "bond0"];
-    ovs.says(&lacp, "they do not agree", agreed);
-    let said = ovs.ask(&lacp);
+    ovs.uses_both();
+    let said = ovs.ask(&LACP);
     assert_eq!(said.matches("partner sys_id: 02:56:42:00:01:00").count(), 2, "{said}");
     let in_use = || ran(net.verbena(&["lag", "verbena1"])).matches(" up active ").count() == 2;
     wait_for("the card does not use both ports", in_use);
@@ -276,7 +281,7 @@ fn bonds_of_a_switch_and_of_a_card_negotiate() {
         reaches(&net);
         pings(&net, &[]);
         ran(net.verbena(&["link", member, "up"]));
-        ovs.says(&lacp, "they do not agree again", agreed);
+        ovs.uses_both();
         wait_for("the card does not use both ports again", in_use);
     }
     pings(&net, &[]);
