@@ -36,6 +36,6 @@ pub enum OpenError {
     #[error("the card has no free function: too many programs have it open")]
     NoFunction,
     /// A card in simulated time was to be served.
-    #[error("the net's cards run in simulated time, which a client behind a socket has no part in: serve cards of a net that was started without --clock virtual")]
+    #[error("a card in simulated time cannot be served, as its clients have no part in that time: serve cards of a net that was started without --clock virtual")]
     Simulated,
 }

@@ -84,9 +84,9 @@ enum Command {
     Sim(sim::SimArgs),
     /// Run stock programs of several releases, and print which of them pass
     Matrix(matrix::MatrixArgs),
-    /// Pull the cable of a port of a running net, or plug it in; print how links are
+    /// Pull the cable of a port of a running net, or plug it in; show the links
     Link(link::LinkArgs),
-    /// Make the two ports of a card one (802.3ad, active-backup, xor); print how they are
+    /// Make the two ports of a card one (802.3ad, active-backup, xor); show their state
     Lag(lag::LagArgs),
     /// Show the packets of a running net, or write them to a file, as tcpdump does
     Capture(capture::CaptureArgs),

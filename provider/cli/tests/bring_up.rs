@@ -372,6 +372,9 @@ fn top_shows_the_cards_of_a_net() {
     assert!(said.contains("functions 2  QPs 0") && said.contains("tx MB/s"), "{said}");
     drop(running);
     assert!(place.expect(1, &["top", "--net", "nosuch"]).contains("net `nosuch` is not running"));
+    assert!(place.expect(1, &["top"]).contains("net `default` is not running"));
+    let said = place.expect(0, &["top", "--device", "sim:link-flap", "--count", "1", "--interval", "0.05"]);
+    assert!(said.contains("modelled card with a defect"), "{said}");
 }
 
 #[test]

@@ -541,14 +541,14 @@ fn a_killed_process_takes_its_interface_along() {
         Program::start(a.command(&["ping", "-c", "3", "-i", "0.2", "-W", "1", ADDRESS[1]])).wait(LIMIT);
     assert!(lost.said.contains("100% packet loss"), "{}", lost.said);
     assert!(register(&net, 1, port::RX_NO_RULE) > before, "what nobody takes is counted");
-    refused(&net, &["port", "down", "verbena1/1"], "has no interface of the kernel");
+    refused(&net, &["port", "down", "verbena1/1"], "has no kernel interface");
     b.up(&net, "verbena1/1", &["--kernel", "vb0"]);
     a.pings(ADDRESS[1], &[]);
     // An interface that is deleted ends its process.
     a.run(&["ip", "link", "del", "vb0"]);
     wait_for("its process stays", || {
         let down = Program::start(net.verbena(&["port", "down", "verbena0/1"])).wait(LIMIT);
-        down.said.contains("has no interface of the kernel")
+        down.said.contains("has no kernel interface")
     });
     a.up(&net, "verbena0/1", &["--kernel", "vb0"]);
     end(&net, hosts);
@@ -585,7 +585,7 @@ fn what_cannot_be_is_refused() {
     let ended = Program::start(inside).wait(LIMIT);
     assert!(!ended.good() && ended.said.contains("--netns NAME"), "{}", ended.said);
     ran(&net, &["port", "down", "verbena0/1"]);
-    refused(&net, &["port", "down", "verbena0/1"], "has no interface of the kernel");
+    refused(&net, &["port", "down", "verbena0/1"], "has no kernel interface");
     net.expect_gone();
     for (options, why) in
         [(["--port", "0=udp:127.0.0.1"], "leads outside"), (["--clock", "virtual"], "simulated time")]

@@ -159,7 +159,7 @@ pub fn usable_gid(device: &Device<AnyCard>, port: u8) -> Result<(u8, [u8; 16])> 
             return Ok((index as u8, gid));
         }
     }
-    Err(anyhow!("port {port} has no GID: give it an address (SET_PORT)"))
+    Err(anyhow!("port {port} has no GID: its table is empty (verbena regs port{}.gid0)", port - 1))
 }
 
 impl Pair {

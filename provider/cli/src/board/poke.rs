@@ -25,7 +25,7 @@ pub struct PokeArgs {
     pub value: String,
     #[command(flatten)]
     pub device: DeviceArgs,
-    /// Write also where that does something
+    /// Write also registers whose write makes the card do something
     #[arg(long)]
     pub force: bool,
 }

@@ -14,8 +14,8 @@ use crate::output;
 /// Options of `verbena regs`.
 #[derive(Args, Clone, Debug)]
 pub struct RegsArgs {
-    /// A block (global, port0, port1, port0.gid1) or a register (STATUS, port0.LINK); all that is not zero
-    /// in GID tables, and all others, by default
+    /// A block (global, port0, port1, port0.gid1) or a register (STATUS, port0.LINK); by default all
+    /// registers, and of GID tables the entries in use
     pub block: Option<String>,
     #[command(flatten)]
     pub device: DeviceArgs,

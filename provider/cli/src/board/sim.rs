@@ -52,11 +52,7 @@ fn first(socket: &Path, keeper: &JoinHandle<Result<(), KeeperError>>) -> Result<
 pub fn joined(net: &str, number: u32) -> Result<SegmentCard> {
     let net = Net::named(net)?;
     if !net.socket().exists() {
-        bail!(
-            "net `{0}` is not running: start something on it (verbena run --net {0} PROGRAM), or leave \
-             out --net for a private card",
-            net.name()
-        );
+        bail!("net `{0}` is not running: start something on it (verbena run --net {0} PROGRAM)", net.name());
     }
     SegmentCard::open(&net.socket(), number)
         .with_context(|| format!("opening card {number} of net {}", net.name()))

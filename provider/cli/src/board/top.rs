@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::Args;
 use fpga_regs::regs::{self, port, Link};
+use model::device::defect::Defect;
 
-use super::device::{AnyCard, DeviceArgs, Opened};
+use super::device::{AnyCard, DeviceArgs, DeviceName, Opened};
 use super::sim;
 use crate::counters;
+use crate::net::runtime::DEFAULT_NET;
 use crate::output;
 
 /// Options of `verbena top`.
@@ -78,7 +80,9 @@ pub fn top(args: TopArgs) -> Result<u8> {
 /// The cards of a net, or the one device.
 #[allow(clippy::type_complexity)] // Cards with their names.
 fn open(args: &DeviceArgs) -> Result<(Vec<(String, AnyCard)>, Option<Opened>)> {
-    let Some(net) = &args.net else {
+    // A card of this process would do nothing.
+    let of_net = args.device == DeviceName::Sim(Defect::None) && args.record.is_none();
+    let Some(net) = of_net.then(|| args.net.as_deref().unwrap_or(DEFAULT_NET)) else {
         let opened = args.open()?;
         return Ok((vec![(opened.name.clone(), opened.card.clone())], Some(opened)));
     };

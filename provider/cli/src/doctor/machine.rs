@@ -100,7 +100,7 @@ fn vfio() -> Finding {
 }
 
 fn runtime_directory() -> Finding {
-    let name = "sockets' place";
+    let name = "runtime dir";
     match runtime::directory() {
         Ok(dir) => Finding::ok(name, dir.display().to_string()),
         Err(error) => Finding::fail(

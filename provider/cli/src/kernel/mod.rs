@@ -189,7 +189,10 @@ fn check(which: &Which, held: &Held) -> Result<()> {
         );
     }
     if info.wire.outside()?.iter().any(|(outside, _)| *outside == port) {
-        bail!("{} leads outside and carries RoCE alone: take another port", which.port);
+        bail!(
+            "{} is connected to something outside of the net, and carries RoCE alone: take another port",
+            which.port
+        );
     }
     if info.clock == Clock::Virtual {
         bail!("net `{}` runs in simulated time, in which the kernel has no part: take one without --clock virtual", which.net);
@@ -223,7 +226,10 @@ fn up(args: UpArgs) -> Result<u8> {
         bail!("{}", said.trim());
     }
     if which.lock(&net).is_ok() {
-        bail!("the process of the interface {} has ended without a word: is memory short?", args.kernel);
+        bail!(
+            "the background process of {} ended without a message: was it out of memory (dmesg)?",
+            args.kernel
+        );
     }
     say!("{} is {}", args.kernel, which.text());
     Ok(0)
@@ -236,7 +242,7 @@ fn down(which: Which) -> Result<u8> {
     loop {
         match which.lock(&net) {
             Ok(_) if told.is_some() => return Ok(0),
-            Ok(_) => bail!("{} of net `{}` has no interface of the kernel", which.text(), which.net),
+            Ok(_) => bail!("{} of net `{}` has no kernel interface", which.text(), which.net),
             Err(Taken::By(pid, name)) => {
                 // It may be just writing its number.
                 if let Some(pid) = pid.filter(|_| told.is_none()) {

@@ -46,7 +46,7 @@ pub struct RunArgs {
     #[arg(long)]
     no_namespace: bool,
     /// The network that the program sees: that of the net, where the cards' addresses are local; or the host's, for one
-    /// that has to reach the world (default own; host where a port of the net leads outside)
+    /// that has to reach other machines (default own; host where a port of the net leads outside)
     #[arg(long, value_name = "NETWORK")]
     network: Option<Network>,
     /// End the program when the process with this number ends

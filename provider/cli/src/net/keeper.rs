@@ -132,7 +132,7 @@ fn lock(net: &Net) -> Result<File> {
         signals::check()?;
         if start.elapsed() > START_TIME {
             bail!(
-                "waited {} s for {}, which is locked by who starts a keeper: is one stopped?",
+                "waited {} s for {}, which another verbena holds while it starts a net: is one stopped (Ctrl-Z)?",
                 START_TIME.as_secs(),
                 path.display()
             );

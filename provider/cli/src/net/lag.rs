@@ -114,7 +114,7 @@ pub fn lag(args: LagArgs) -> Result<u8> {
     match device.set_lag(mode, select, rate) {
         Ok(()) => Ok(0),
         Err(Error::Refused { status: AdminStatus::IN_USE, .. }) => bail!(
-            "programs have queue pairs on verbena{number}, whose port would be another one: end them first"
+            "the ports of verbena{number} cannot change while programs have queue pairs on it: end them first"
         ),
         Err(Error::Refused { status: AdminStatus::NOT_SUPPORTED, .. }) => {
             bail!("verbena{number} has a port that leads outside of the net: such ports are not made one")

@@ -220,7 +220,7 @@ impl WireArgs {
         let gids = GidOptions { more: self.gid.clone(), roce_v1: self.roce_v1 };
         gids.check(&ports)?;
         if self.cc.is_some() && self.switch.is_none() {
-            bail!("--cc answers to the marks of a switch: add --switch default");
+            bail!("--cc needs a switch that marks packets: add --switch default");
         }
         let (mtu, cm_timeout, switch, cc) = (self.mtu, self.cm_timeout, self.switch, self.cc);
         Ok(LinkOptions { wire, faults, capture, mtu, cm_timeout, ports, gids, switch, cc })
@@ -230,7 +230,7 @@ impl WireArgs {
     fn ports(&self) -> Result<Vec<PortSpec>> {
         for (index, spec) in self.port.iter().enumerate() {
             if self.port[..index].iter().any(|other| other.port == spec.port) {
-                bail!("--port {spec}: this port has a medium already");
+                bail!("--port {spec}: this port is given twice");
             }
         }
         Ok(self.port.iter().filter(|spec| spec.medium != MediumSpec::Net).cloned().collect())
@@ -391,7 +391,7 @@ mod tests {
         let controlled = WireArgs { cc: "dcqcn".parse().ok(), ..WireArgs::default() };
         assert_eq!(
             controlled.decide().unwrap_err().to_string(),
-            "--cc answers to the marks of a switch: add --switch default"
+            "--cc needs a switch that marks packets: add --switch default"
         );
         assert_eq!(differs(controlled), "the congestion control `none`, not `dcqcn`: leave out --cc");
         assert_eq!(fast.to_string(), "");

@@ -27,7 +27,7 @@ pub struct BenchArgs {
     /// Largest message in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
     pub largest: usize,
-    /// Most QPs of the message rate
+    /// Largest number of QPs in the test of the message rate
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub qps: usize,
     /// Print JSON
@@ -74,7 +74,7 @@ pub struct RateRow {
 
 /// Measures and prints.
 pub fn bench(args: BenchArgs) -> Result<u8> {
-    let time = Duration::try_from_secs_f64(args.seconds).context("--seconds")?;
+    let time = Duration::try_from_secs_f64(args.seconds).context("--seconds takes a number of seconds")?;
     if args.largest < 8 || args.largest > 1 << 26 {
         bail!("--largest is 8 to {} bytes", 1 << 26);
     }
