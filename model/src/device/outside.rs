@@ -3,7 +3,7 @@
 use fpga_regs::{QpAttrMask, QpContext, QpState, WqeOpcode as Op};
 
 use super::qp::{Gathered, Qp, Requester};
-use super::requester::PSN_WINDOW;
+use super::requester::{PSN_WINDOW, TRAIN_BYTES};
 use super::wqe::fetch_ctrl;
 use super::Device;
 use crate::address::{Gid, OUTSIDE_MAC};
@@ -42,10 +42,15 @@ impl Device {
     pub(super) fn set_window(&mut self, q: usize) {
         let qp = &mut self.qps[q];
         let outside = self.outside[usize::from(qp.port.port) % PORTS];
+        (qp.window, qp.train) = (PSN_WINDOW, TRAIN_BYTES);
         if outside.on.get() && qp.dest == PortId::NOBODY {
             // Half of it with each train, which asks for an acknowledgement.
-            qp.window = (outside.window >> qp.mtu_log).clamp(4, PSN_WINDOW);
-            qp.train = (qp.window / 2) << qp.mtu_log;
+            let window = (outside.window >> qp.mtu_log).clamp(4, PSN_WINDOW);
+            qp.train = (window / 2) << qp.mtu_log;
+            // Without acknowledgements nothing opens it again.
+            if qp.is_reliable() {
+                qp.window = window;
+            }
         }
     }
 }
