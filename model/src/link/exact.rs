@@ -126,7 +126,10 @@ impl Tap {
             medium::wrapped(area, &mut instant).send(&Passage::new(way, &self.frame[..len], at));
             instant.arrive_late();
         }
-        if !exact {
+        if leaving.is_some() && p.dst == PortId::ALL {
+            // Nobody outside sends it back to members on this port.
+            world.deliver(&Packet { dst: p.src, ..*p }, false, env);
+        } else if !exact {
             world.deliver(p, false, env);
         }
     }
