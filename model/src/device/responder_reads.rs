@@ -138,7 +138,11 @@ impl Device {
             Atomic::FetchAdd(p.swap_add)
         };
         let original = checked.and_then(|range| {
-            let (addr, _) = self.translate(range, 0, env).ok_or(Refusal::Operation)?;
+            let (addr, contiguous) = self.translate(range, 0, env).ok_or(Refusal::Operation)?;
+            // On a list of pages an aligned operand may lie on two.
+            if contiguous < 8 {
+                return Err(Refusal::Operation);
+            }
             env.atomic(addr, op).map_err(|_| Refusal::Operation)
         });
         match original {
@@ -183,6 +187,7 @@ impl Device {
                     r.kind == READ && from >= 0 && from as u32 + count <= r.count
                 });
                 if known
+                    && self.qps[q].grants(Access::REMOTE_READ)
                     && (p.dma_len == 0
                         || self.check_remote(q, p.rkey, p.va, p.dma_len as u64, Access::REMOTE_READ).is_ok())
                 {

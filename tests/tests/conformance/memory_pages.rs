@@ -132,6 +132,15 @@ fn a_region_of_scattered_pages() {
             x.expect(6);
             assert_eq!(x.buffer[..8], before.to_ne_bytes());
             assert_eq!(pages.bytes(&memory, at as usize, 8), before.wrapping_add(5).to_ne_bytes());
+            // Its eight bytes are of two pages, which lie apart: nothing is done.
+            let across = 0x5000_0000_0c18;
+            let before = memory.to_vec();
+            if shift == 12 {
+                x.post(&[SendWr { remote_addr: across, data: driver::Data::Sges(&sge), ..add }]);
+                x.expect_status(6, CqeStatus::REM_OP_ERR);
+                assert!(memory[..] == before[..], "memory beside the page was changed");
+                return y.device.card().unmap(memory.addr(0), memory.addr(0) as *mut u8, memory.len());
+            }
             // One byte beyond.
             let wr = SendWr {
                 remote_addr: mr.wire_va() + length as u64 - 7,
