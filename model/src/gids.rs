@@ -33,9 +33,10 @@ impl GidEntry {
     }
 
     /// What carries packets from this entry: by its version of RoCE, in its VLAN with the service level as priority, and by
-    /// the IP version of the destination.
+    /// the IP version of both GIDs.
     pub fn carrier(&self, dgid: &Gid, sl: u8) -> Carrier {
-        Carrier::of_link(self.link(), gid_to_ipv4(dgid).is_none(), sl)
+        let is_ipv6 = [&self.gid, dgid].iter().any(|gid| gid_to_ipv4(gid).is_none());
+        Carrier::of_link(self.link(), is_ipv6, sl)
     }
 
     /// Whether it has no GID.

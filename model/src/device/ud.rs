@@ -11,8 +11,7 @@ use super::{Device, Outcome};
 use crate::cm::mad::{GSI_QKEY, GSI_QPN};
 use crate::env::Env;
 use crate::packet::{Packet, Payload, PortId, PORTS};
-use crate::wire::{ipv4::PROTOCOL_UDP, ipv6::NEXT_BTH, psn, Ipv4, Ipv6};
-use crate::wire::{path::gid_to_ipv4, Extra, Operation};
+use crate::wire::{ipv4::PROTOCOL_UDP, ipv6::NEXT_BTH, psn, Extra, Ipv6, Network, Operation};
 
 /// The QPN of all members of a group.
 pub const MULTICAST_QPN: u32 = 0xff_ffff;
@@ -189,14 +188,9 @@ fn grh(p: &Packet, payload: usize) -> [u8; 40] {
         ipv6.encode(NEXT_BTH, transport as u16, &mut grh);
         return grh;
     }
-    match gid_to_ipv4(&p.dgid) {
-        Some(dst) => {
-            let [.., a, b, c, d] = p.sgid;
-            let (tos, ttl) = (p.traffic_class, p.hop_limit);
-            let ip = Ipv4 { src: [a, b, c, d], dst, tos, ttl, id: 0, dont_fragment: true };
-            ip.encode(udp as u16, grh.last_chunk_mut().expect("shorter than a GRH"));
-        }
-        None => ipv6.encode(PROTOCOL_UDP, udp as u16, &mut grh),
+    match Network::from_gids(&p.sgid, &p.dgid, traffic_class, 0, hop_limit) {
+        Network::V4(ip) => ip.encode(udp as u16, grh.last_chunk_mut().expect("shorter than a GRH")),
+        _ => ipv6.encode(PROTOCOL_UDP, udp as u16, &mut grh),
     }
     grh
 }

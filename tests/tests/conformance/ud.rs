@@ -20,9 +20,12 @@ fn to<'a, C: Card>(y: &Peer<C>, ah: &'a Ah, wr: SendWr<'a>) -> SendWr<'a> {
 #[test]
 fn a_datagram_brings_its_sender_and_its_grh() {
     let cards = Cards::new();
-    for gid in [0, 1] {
+    // IPv6, IPv4, and one of each, which is IPv6.
+    for (gid, theirs) in [(0, 0), (1, 1), (0, 1), (1, 0)] {
+        let ipv4 = (gid, theirs) == (1, 1);
         cards.each(Options { gid, ..ud() }, |x, y| {
-            let attr = AhAttr { traffic_class: 0x54, hop_limit: 33, ..x.av(y.gid()) };
+            let dgid = y.device.gid(y.options.port.into(), theirs).expect("a GID");
+            let attr = AhAttr { traffic_class: 0x54, hop_limit: 33, ..x.av(dgid) };
             let ah = x.pd.create_ah(&attr).expect("an address handle");
             x.buffer.pattern(3);
             for (n, size) in [0usize, 1, 2, 3, 4, 100, 1024, 4095, 4096].into_iter().enumerate() {
@@ -41,31 +44,31 @@ fn a_datagram_brings_its_sender_and_its_grh() {
                     (CqeOpcode::RECV, 40 + size, x.qp.qpn(), 0x1234_5678)
                 );
                 assert_eq!(wc.flags, WcFlags::GRH | WcFlags::WITH_IMM | WcFlags::RECV);
-                assert_eq!(wc.sl, if gid == 1 { 10 } else { 9 }, "UDP over IPv4 or IPv6");
+                assert_eq!(wc.sl, if ipv4 { 10 } else { 9 }, "UDP over IPv4 or IPv6");
                 let got: Vec<u8> = [&y.buffer[..17], &y.buffer[100..173], &y.buffer[1000..6000]].concat();
                 assert!(got[40..40 + size] == x.buffer[1..1 + size]);
                 assert!(got[40 + size..].iter().all(|&b| b == 0xee), "nothing is written after the datagram");
-                grh_is_right(&got[..40], gid, x, y, size);
+                grh_is_right(&got[..40], ipv4, (x.gid(), dgid), size);
             }
         });
     }
 }
 
 /// The 40 bytes (RoCEv2 annex A17.4.5.2): the IPv6 header, or 20 bytes of no meaning and the IPv4 header.
-fn grh_is_right(grh: &[u8], gid: u8, x: &Side, y: &Side, size: usize) {
+fn grh_is_right(grh: &[u8], ipv4: bool, (from, to): ([u8; 16], [u8; 16]), size: usize) {
     // UDP 8, BTH 12, DETH 8, immediate data 4, payload with padding, ICRC 4.
     let udp = 8 + 12 + 8 + 4 + size.next_multiple_of(4) + 4;
     let word = |at: usize| u16::from_be_bytes([grh[at], grh[at + 1]]) as usize;
-    if gid == 1 {
+    if ipv4 {
         assert_eq!((grh[20], grh[21], grh[28], grh[29]), (0x45, 0x54, 33, 17), "version, TOS, TTL, UDP");
         assert_eq!(word(22), 20 + udp, "total length");
-        assert_eq!((&grh[32..36], &grh[36..40]), (&x.gid()[12..], &y.gid()[12..]), "addresses");
+        assert_eq!((&grh[32..36], &grh[36..40]), (&from[12..], &to[12..]), "addresses");
         let sum: u32 = (20..40).step_by(2).map(|at| word(at) as u32).sum();
         assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff, "header checksum");
     } else {
         assert_eq!((grh[0] >> 4, grh[0] << 4 | grh[1] >> 4), (6, 0x54), "version, traffic class");
         assert_eq!((word(4), grh[6], grh[7]), (udp, 17, 33), "length, UDP, hop limit");
-        assert_eq!((&grh[8..24], &grh[24..40]), (&x.gid()[..], &y.gid()[..]), "addresses");
+        assert_eq!((&grh[8..24], &grh[24..40]), (&from[..], &to[..]), "addresses");
     }
 }
 
