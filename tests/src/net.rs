@@ -66,7 +66,7 @@ impl Net {
         let held = loop {
             match SegmentCard::open(&socket, 0) {
                 Ok(card) => break Some(card),
-                Err(error) => assert!(Instant::now() < until, "no card within 5 s: {error}"),
+                Err(error) => assert!(Instant::now() < until, "no card within 30 s: {error}"),
             }
             std::thread::sleep(Duration::from_millis(1));
         };

@@ -1,11 +1,13 @@
 //! A sender that is nobody's peer: whatever it sends, connections and their memory stay as they are.
 
 use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use fpga_regs::WqeOpcode;
+use driver::{AttrMask, QpAttr};
+use fpga_regs::{Access, WqeOpcode};
 use model::wire::{frame, Aeth, BthOpcode, Headers, Network, Path, Reth};
-use tests::loopback_address;
+use tests::{loopback_address, Options};
 
 use super::{counter, net_at, options, pair};
 
@@ -26,7 +28,13 @@ impl Numbers {
 
 /// A datagram that a RoCE sender at `from` could send: a right ICRC, whatever the headers say.
 fn datagram(from: [u8; 16], to: [u8; 16], sport: u16, headers: &Headers, payload: &[u8]) -> Vec<u8> {
-    let network = Network::from_gids(&from, &to, 0, 0, 64);
+    numbered(0, from, to, sport, headers, payload)
+}
+
+/// The same with a number for the IP header, which the ICRC covers.
+fn numbered(id: u16, from: [u8; 16], to: [u8; 16], sport: u16, headers: &Headers, payload: &[u8]) -> Vec<u8> {
+    let mut network = Network::from_gids(&from, &to, 0, 0, 64);
+    network.set_id(id);
     let path = Path { network, udp_sport: sport, ..Path::default() };
     let mut bytes = vec![0; 9000];
     let length = frame::encode(&path, headers, payload, &mut bytes).expect("a frame");
@@ -134,4 +142,76 @@ fn notifications_come_from_the_peer() {
         }
     }
     assert_eq!(counter(&y, "rx_cnp"), 1);
+}
+
+/// RC opcodes.
+const READ: u8 = 0x0c;
+const WRITE: u8 = 0x0a;
+
+/// What is sent by one call is so many datagrams of this length, which leave together.
+#[allow(unsafe_code)]
+fn together(socket: &UdpSocket, length: usize) {
+    let length = length as i32;
+    let size = std::mem::size_of_val(&length) as u32;
+    // SAFETY: the option is an int.
+    let set = unsafe {
+        let at = std::ptr::from_ref(&length).cast();
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, at, size)
+    };
+    assert_eq!(set, 0, "UDP_SEGMENT: {}", std::io::Error::last_os_error());
+}
+
+/// A peer that asks for much at once has it, and others have the cards in between. What it may not read any more it may not
+/// ask for again either.
+#[test]
+fn a_peer_asks_for_much() {
+    const READS: u32 = 24;
+    const LENGTH: u32 = 16 << 20;
+    let (here, there) = (loopback_address(), loopback_address());
+    let (one, other) = (net_at(here), net_at(there));
+    let options = Options { bytes: LENGTH as usize, mtu: 5, ..options() };
+    let [x, y] = pair([&one, &other], options);
+    let socket = UdpSocket::bind((here, 0)).expect("a socket");
+    let sport = socket.local_addr().unwrap().port();
+    let gid = |ip: std::net::Ipv4Addr| ip.to_ipv6_mapped().octets();
+    let packets = LENGTH / 4096;
+    let request = |opcode: u8, n: u32, id: u16| {
+        let mut headers = Headers::default();
+        headers.bth.opcode = BthOpcode(opcode);
+        headers.bth.pkey = 0xffff;
+        headers.bth.ack_request = true;
+        headers.bth.dest_qp = y.qp.qpn();
+        headers.bth.psn = x.options.psn.wrapping_add(n * packets) & 0xff_ffff;
+        headers.reth = Reth { virtual_address: y.buffer.addr(0), rkey: y.mr.rkey(), dma_length: LENGTH };
+        numbered(id, gid(here), gid(there), sport, &headers, &[])
+    };
+    let send = |bytes: &[u8]| assert!(socket.send_to(bytes, (there, ROCE)).expect("sent") == bytes.len());
+    let sent = || counter(&y, "tx_packets");
+    let before = sent();
+    let all = u64::from(READS * packets);
+    // They leave as one and come as one; the kernel numbers them.
+    together(&socket, request(READ, 0, 0).len());
+    send(&(0..READS).flat_map(|n| request(READ, n, n as u16)).collect::<Vec<_>>());
+    let until = Instant::now() + Duration::from_secs(100);
+    let mut seen = vec![before];
+    while seen[seen.len() - 1] < before + all {
+        assert!(Instant::now() < until, "{:?} of {all} packets of the answers", seen.last());
+        y.device.alloc_pd().expect("the card answers");
+        seen.push(sent());
+    }
+    seen.dedup();
+    assert!(seen.len() as u32 > READS / 3, "others had the cards {} times", seen.len());
+    // The last one again, with and without the right.
+    for (access, more) in [(Access::REMOTE_READ, u64::from(packets)), (Access(0), 0)] {
+        y.qp.modify(&QpAttr { access, ..QpAttr::default() }, AttrMask::ACCESS_FLAGS).expect("other rights");
+        let before = sent();
+        send(&request(READ, READS - 1, 0));
+        // One that was received before gets an acknowledgement: it says that the other was looked at.
+        send(&request(WRITE, 0, 0));
+        let until = Instant::now() + Duration::from_secs(20);
+        while sent() < before + more + 1 {
+            assert!(Instant::now() < until, "the answer is not repeated");
+        }
+        assert_eq!(sent(), before + more + 1, "{access:?}");
+    }
 }

@@ -31,6 +31,8 @@ const STOPPED: Duration = Duration::from_secs(1);
 const MOMENTS: u32 = 4;
 /// How long the thread waits before it looks after other things.
 const SLICE: Duration = Duration::from_micros(500);
+/// Bytes of READs that are answered before others have a turn at the cards, if it is more than one READ.
+const MOST_ANSWERED: u64 = 16 << 20;
 /// The general services' QP, and the QPN of a multicast group's members.
 const SPECIAL: [u32; 2] = [GSI_QPN, MULTICAST_QPN];
 
@@ -92,7 +94,11 @@ impl<S: Borrow<Segment>> Runner<S> {
                     continue;
                 }
             };
-            let rest = list.iter().skip(1).take_while(|next| self.need(id, next, bytes) == Ok(need));
+            let mut asked = asks_for(first);
+            let rest = list.iter().skip(1).take_while(|next| {
+                asked += asks_for(next);
+                asked <= MOST_ANSWERED && self.need(id, next, bytes) == Ok(need)
+            });
             let (now, later) = list.split_at(1 + rest.count());
             if !self.arrive_together((id, port), (need, now, bytes), stuck, meanwhile) {
                 self.count((id, port), Drop::Busy, now.len() as u64);
@@ -299,6 +305,14 @@ impl WallEnv<'_> {
         if let Some((p, psn)) = owed.take() {
             world.cards[usize::from(port.card)].send_plain_ack(&p, psn, self);
         }
+    }
+}
+
+/// Bytes of the answer to a packet.
+fn asks_for(arrival: &Arrival) -> u64 {
+    match arrival.packet.operation {
+        Operation::ReadRequest => arrival.packet.dma_len.into(),
+        _ => 0,
     }
 }
 
