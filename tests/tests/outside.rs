@@ -4,6 +4,8 @@
 mod hostile;
 #[path = "outside/raw.rs"]
 mod raw;
+#[path = "outside/unreliable.rs"]
+mod unreliable;
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;

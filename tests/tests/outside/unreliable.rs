@@ -1,0 +1,85 @@
+//! Datagrams and unreliable connections of ports that carry Ethernet frames.
+
+use std::os::unix::net::UnixDatagram;
+
+use fpga_regs::{QpType, WqeOpcode};
+use tests::{connect, Options, Peer};
+
+use super::raw::{net, LIMIT};
+
+/// A group, as a GID.
+const GROUP: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 224, 1, 2, 3];
+
+/// No answer tells an unreliable queue pair to go on: what was posted leaves all the same, and so it does within the card.
+#[test]
+fn all_that_unreliable_queue_pairs_post_is_sent() {
+    const MESSAGES: u64 = 64;
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    let one = net(1, &format!("0=dgram:{},{}", at("one"), at("other")));
+    let other = net(2, &format!("1=dgram:{},{}", at("other"), at("one")));
+    let (a, b) = (one.open(0), other.open(1));
+    for (to, qp_type, size) in
+        [(&b, QpType::UC, 1 << 17), (&b, QpType::UD, 4000), (&a, QpType::UC, 1 << 17), (&a, QpType::UD, 4000)]
+    {
+        let (x, y) = connect(&a, to, Options { qp_type, mtu: 5, depth: 128, ..Options::default() });
+        let ah = x.pd.create_ah(&x.av(y.gid())).expect("an AH");
+        let sges = [x.sge(0, size)];
+        let datagram = |n| {
+            let mut send = x.wr(n, WqeOpcode::SEND, &sges);
+            (send.ah, send.remote_qpn, send.remote_qkey) = (Some(&ah), y.qp.qpn(), tests::QKEY);
+            send
+        };
+        let posts: Vec<_> = (0..MESSAGES)
+            .map(|n| match qp_type {
+                QpType::UD => datagram(n),
+                _ => x.remote(n, WqeOpcode::WRITE, &sges, &y, 0),
+            })
+            .collect();
+        x.post(&posts);
+        (0..MESSAGES).for_each(|n| _ = x.expect(n));
+    }
+}
+
+/// No switch sends a datagram for a group back to the port that it came from: members there get their copies at once.
+#[test]
+fn groups_have_members_on_the_port_itself() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [port, peer] = ["port", "peer"].map(|name| directory.path().join(name));
+    let socket = UnixDatagram::bind(&peer).expect("a socket");
+    socket.set_read_timeout(Some(LIMIT)).expect("a limit");
+    let net = net(1, &format!("0=dgram:{},{}", port.display(), peer.display()));
+    let card = net.open(0);
+    let options = Options { qp_type: QpType::UD, gid: 1, ..Options::default() };
+    let members: Vec<_> = (0..3)
+        .map(|_| {
+            let member = Peer::new(&card, options);
+            member.init();
+            member.rtr(0, [0; 16], 0);
+            member.rts();
+            member.qp.attach_mcast(&GROUP).expect("joined");
+            member.recv(7, &[member.sge(0, 2000)]);
+            member
+        })
+        .collect();
+    let x = &members[0];
+    let ah = x.pd.create_ah(&x.av(GROUP)).expect("an AH");
+    let sges = [x.sge(5000, 333)];
+    let mut send = x.wr(9, WqeOpcode::SEND, &sges);
+    (send.ah, send.remote_qpn, send.remote_qkey) = (Some(&ah), 0xff_ffff, tests::QKEY);
+    x.post(&[send]);
+    let mut own = [x.wait(), x.wait()].map(|wc| wc.wr_id);
+    own.sort_unstable();
+    assert_eq!(own, [7, 9], "a sender that is a member hears itself");
+    for member in &members[1..] {
+        assert_eq!(member.expect(7).byte_len, 40 + 333);
+        member.quiet();
+    }
+    let mut left = 0;
+    let mut frame = [0; 5000];
+    while left == 0 {
+        let len = socket.recv(&mut frame).expect("the datagram leaves");
+        left += usize::from(len > 333 && frame[..6] == [0x01, 0x00, 0x5e, 1, 2, 3]);
+    }
+    assert_eq!(left, 1);
+}
