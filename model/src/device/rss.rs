@@ -112,6 +112,11 @@ impl Device {
         Ok(made)
     }
 
+    /// Whether it may spread frames over work queues.
+    pub(crate) fn spreads_frames(&self) -> bool {
+        self.indirections[self.tables.indirection.range()].iter().any(|table| table.used.get())
+    }
+
     /// Whether an indirection table names a work queue.
     pub(super) fn is_in_table(&self, q: usize) -> bool {
         let mut tables =

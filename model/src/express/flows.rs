@@ -1,6 +1,6 @@
 //! What a process remembers of frames for the express lane.
 //!
-//! Which rule takes a frame depends on those of its [fields](Fields) that rules ask for, and on tables that only commands
+//! Who gets a frame depends on those of its [fields](Fields) that rules and hashes ask for, and on tables that only commands
 //! change. What was found out about it, and about the queues at both ends, counts for as long as the
 //! [generation](super::Express::generation) of their island is the same.
 
@@ -8,12 +8,12 @@ use super::piece::Piece;
 use crate::device::raw::MAX_FRAME;
 use crate::here::Here;
 use crate::packet::PortId;
-use crate::steering::{Fields, Taken};
+use crate::steering::{Copy, Fields, Taken};
 
 /// Places for senders, receivers and flows. Those of the same place take turns.
 pub(super) const SENDERS: usize = 4;
 pub(super) const RECEIVERS: usize = 16;
-pub(super) const FLOWS: usize = 256;
+const FLOWS: usize = 1024;
 
 /// A queue: card and index.
 pub(super) type Place = (u16, u16);
@@ -23,7 +23,8 @@ pub(super) type Place = (u16, u16);
 pub struct Flows {
     pub(super) senders: Vec<Option<Sender>>,
     pub(super) receivers: Vec<Option<Receiver>>,
-    pub(super) flows: Vec<Option<Flow>>,
+    pub(super) flows: Known<Flow>,
+    pub(super) rules: Known<Rule>,
     /// The frame that is looked at. Nobody else changes it meanwhile.
     pub(super) frame: Vec<u8>,
 }
@@ -37,6 +38,8 @@ pub(super) struct Sender {
     pub(super) port: PortId,
     /// A mask of the fields that rules ask for.
     pub(super) asked: Fields,
+    /// And of those that hashes may be of, if any card spreads frames.
+    pub(super) hashed: Fields,
     pub(super) sq_mask: u32,
     pub(super) sq: Here,
     /// Where frames came from last.
@@ -55,17 +58,51 @@ pub(super) struct Receiver {
     pub(super) to: Piece,
 }
 
-/// Frames of a port that are the same to all rules, which are for one port and taken by one rule.
-#[derive(Clone, Copy)]
-pub(super) struct Flow {
+/// Frames that are the same in what is asked for: those of a port with such fields.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Key {
     pub(super) generation: u64,
     pub(super) from: PortId,
-    /// Those of their fields that rules ask for.
     pub(super) fields: Fields,
+}
+
+/// What was found out about such frames.
+pub(super) struct Known<T>(Vec<Option<(Key, T)>>);
+
+impl<T> Default for Known<T> {
+    fn default() -> Self {
+        Known(Vec::new())
+    }
+}
+
+impl<T> Known<T> {
+    #[inline(always)]
+    pub(super) fn find(&mut self, key: &Key, find: impl FnOnce() -> Option<T>) -> Option<&T> {
+        let place = key.fields.hash(key.from.port.into()) >> 48;
+        let known = &mut self.0[place as usize % FLOWS];
+        if !known.as_ref().is_some_and(|(of, _)| of == key) {
+            *known = find().map(|found| (*key, found));
+        }
+        known.as_ref().map(|(_, found)| found)
+    }
+}
+
+/// The one rule that takes frames, for one port.
+pub(super) struct Rule {
     /// The port that they come to.
     pub(super) at: PortId,
     /// What takes them there.
     pub(super) rule: Taken,
+    /// Their sender waits for receives.
+    pub(super) pauses: bool,
+}
+
+/// Who gets frames that are the same to rules and hashes.
+pub(super) struct Flow {
+    /// The copy that one of them becomes.
+    pub(super) copy: Copy,
+    /// The place of the rule, if it counts.
+    pub(super) counts: Option<u16>,
     /// Their sender waits for receives.
     pub(super) pauses: bool,
 }
@@ -76,16 +113,9 @@ impl Flows {
         if self.frame.is_empty() {
             self.senders.resize_with(SENDERS, || None);
             self.receivers.resize_with(RECEIVERS, || None);
-            self.flows.resize_with(FLOWS, || None);
+            self.flows.0.resize_with(FLOWS, || None);
+            self.rules.0.resize_with(FLOWS, || None);
             self.frame.resize(MAX_FRAME as usize, 0);
         }
-    }
-}
-
-impl Flow {
-    /// Whether it is that of the frames of a port with these of the fields that rules ask for.
-    #[inline(always)]
-    pub(super) fn is_of(&self, generation: u64, from: PortId, fields: &Fields) -> bool {
-        self.generation == generation && self.from == from && self.fields == *fields
     }
 }

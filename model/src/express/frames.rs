@@ -13,7 +13,7 @@ use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 use fpga_regs::regs::port;
 use fpga_regs::{Access, CqeStatus, QpState, QpType, RecvHead, Syndrome, WqeCtrl, WqeOpcode, WqeSge};
 
-use super::flows::{Flow, Flows, Place, Receiver, Sender, FLOWS, RECEIVERS, SENDERS};
+use super::flows::{Flow, Flows, Key, Place, Receiver, Rule, Sender, RECEIVERS, SENDERS};
 use super::piece::Piece;
 use super::route::ring;
 use super::Express;
@@ -21,6 +21,7 @@ use crate::device::arrival::Found;
 use crate::device::bytes;
 use crate::device::qp::Qp;
 use crate::device::raw::Added;
+use crate::device::Device;
 use crate::dma::Addr;
 use crate::here::Here;
 use crate::packet::PortId;
@@ -133,16 +134,14 @@ impl Flows {
         let fields = Fields::of(frame);
         // Before the fields are read as a whole: they have just been written in parts, for which that would wait.
         let found = Found::of(frame, &fields);
-        let asked = fields.under(&own.asked);
-        let known = &mut self.flows[(asked.hash(own.port.port.into()) >> 48) as usize % FLOWS];
-        if !known.as_ref().is_some_and(|known| known.is_of(generation, own.port, &asked)) {
-            *known = world.flow(sender, &fields, &asked, env);
-        }
-        let Some(flow) = known else { return Next::NotPlain };
-        let device = &world.cards[usize::from(flow.at.card)];
-        let Some(copy) = device.copy_by(&flow.rule, flow.at, &fields) else { return Next::NotPlain };
-        let place = (copy.at.card, copy.queue);
-        if place.0 == sender.0 && (place.1 == sender.1 || device.sends_for(sender.1, place.1)) {
+        let key = |mask| Key { generation, from: own.port, fields: fields.under(mask) };
+        let rules = &mut self.rules;
+        let flow = self.flows.find(&key(&own.hashed), || {
+            world.flow(rules.find(&key(&own.asked), || world.rule(sender, &fields, env))?, &fields)
+        });
+        let Some(flow) = flow else { return Next::NotPlain };
+        let place = (flow.copy.at.card, flow.copy.queue);
+        if place.0 == sender.0 && (place.1 == sender.1 || world.cards[card].sends_for(sender.1, place.1)) {
             return Next::NotPlain;
         }
         let known = &mut self.receivers[usize::from(place.1) % RECEIVERS];
@@ -150,13 +149,13 @@ impl Flows {
             *known = world.frame_receiver(place, env);
         }
         let Some(receiver) = known else { return Next::NotPlain };
-        if !receiver.take(world, (&copy, flow.pauses), (frame, found), env) {
+        if !receiver.take(world, (&flow.copy, flow.pauses), (frame, found), env) {
             return Next::NotPlain;
         }
-        if let Some(rule) = flow.rule.counts {
-            world.cards[usize::from(copy.at.card)].rules.count(rule, frame.len() as u64);
+        if let Some(rule) = flow.counts {
+            world.cards[usize::from(place.0)].rules.count(rule, frame.len() as u64);
         }
-        tally.add(world, copy.at, frame.len());
+        tally.add(world, flow.copy.at, frame.len());
         if world.cards[card].qps[q].state != QpState::RTS {
             // Its CQ is the receiver's too, and was overrun by it: the WQE was flushed.
             return Next::NotPlain;
@@ -309,16 +308,22 @@ impl World {
 }
 
 impl World {
-    /// What takes frames of a sender with these fields, of which rules ask for some, if it is one rule for one port.
+    /// What takes frames of a sender with these fields, if it is one rule for one port.
     #[cold]
-    fn flow(&self, sender: Place, fields: &Fields, asked: &Fields, env: &mut impl Express) -> Option<Flow> {
+    fn rule(&self, sender: Place, fields: &Fields, env: &mut impl Express) -> Option<Rule> {
         if fields.is_multicast() {
             return None;
         }
         let way = self.frame_way(sender, fields);
         let (at, rule) = self.only_rule(way, fields, env.now())?;
-        let (generation, pauses) = (env.generation(), self.pauses(way.0, at));
-        Some(Flow { generation, from: way.0, fields: *asked, at, rule, pauses })
+        Some(Rule { at, rule, pauses: self.pauses(way.0, at) })
+    }
+
+    /// Who gets frames with these fields by a rule.
+    #[cold]
+    fn flow(&self, Rule { at, rule, pauses }: &Rule, fields: &Fields) -> Option<Flow> {
+        let copy = self.cards[usize::from(at.card)].copy_by(rule, *at, fields)?;
+        Some(Flow { copy, counts: rule.counts, pauses: *pauses })
     }
 
     /// What frames of a queue pair need.
@@ -328,10 +333,14 @@ impl World {
         let sq = Addr { iova: qp.sq_iova, domain: qp.domain };
         let sq = ring(sq, (u64::from(qp.sq_mask) + 1) << 6, env)?;
         let port = PortId { port: qp.leaves, ..qp.port };
-        let cards = self.cards[..usize::from(self.count())].iter();
-        let asked = cards.fold(Fields::always(), |asked, card| asked.union(&card.rules.asked()));
+        let cards = &self.cards[..usize::from(self.count())];
+        let asked = cards.iter().fold(Fields::always(), |asked, card| asked.union(&card.rules.asked()));
+        let hashed = match cards.iter().any(Device::spreads_frames) {
+            true => asked.union(&Fields::hashed()),
+            false => asked,
+        };
         let (generation, sq_mask, from) = (env.generation(), qp.sq_mask, Piece::NONE);
-        Some(Sender { generation, place, port, asked, sq_mask, sq, from })
+        Some(Sender { generation, place, port, asked, hashed, sq_mask, sq, from })
     }
 
     /// What frames for a queue need, if it is of this island.

@@ -38,10 +38,18 @@ const FIELDS: usize = 64;
 
 /// The fields of a frame, or of a rule, or its masks: numbers in the order of the wire, what is not there zero. A frame
 /// is one of a rule if it is the rule's value under the mask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Eq)]
 #[repr(C, align(8))]
 pub struct Fields {
     bytes: [u8; FIELDS],
+}
+
+impl PartialEq for Fields {
+    /// By words, without a call.
+    #[inline]
+    fn eq(&self, other: &Fields) -> bool {
+        self.words().zip(other.words()).fold(0, |differ, (own, other)| differ | own ^ other) == 0
+    }
 }
 
 impl Default for Fields {
@@ -260,6 +268,15 @@ impl Fields {
         fields
     }
 
+    /// The mask of the fields that hashes may be of.
+    pub fn hashed() -> Fields {
+        let mut fields = Fields::default();
+        fields.put(SRC_IP, [0xff; 32]);
+        fields.put(SRC_PORT, [0xff; 4]);
+        [PROTOCOL, VERSION, PORTS, FRAGMENTED].into_iter().for_each(|field| fields.put(field, [0xff]));
+        fields
+    }
+
     /// A mask of the fields of either.
     pub fn union(&self, other: &Fields) -> Fields {
         let mut both = *self;
@@ -304,10 +321,15 @@ impl Fields {
             0x8ebc_6af0_9c88_c6e3,
             0x5899_65cc_7537_4cc3,
         ];
-        let words = self.bytes.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_le_bytes));
-        let products = words.zip(FACTORS).map(|(word, factor)| (word ^ word >> 32).wrapping_mul(factor));
+        let products =
+            self.words().zip(FACTORS).map(|(word, factor)| (word ^ word >> 32).wrapping_mul(factor));
         let sum = products.fold(of, u64::wrapping_add);
         (sum ^ sum >> 29).wrapping_mul(FACTORS[0])
+    }
+
+    #[inline]
+    fn words(&self) -> impl Iterator<Item = u64> + '_ {
+        self.bytes.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_le_bytes))
     }
 
     /// `N` bytes at one of the places above.

@@ -35,10 +35,11 @@ unsafe fn sum_by_avx2(bytes: &[u8]) -> u64 {
 
 #[inline(always)]
 fn sum_of(bytes: &[u8]) -> u64 {
-    let mut quads = bytes.chunks_exact(4);
+    let quads = bytes.chunks_exact(4);
+    let rest = quads.remainder();
     // 2^16 counts as 1: words of 32 bits have the same sum.
-    let sum: u64 = quads.by_ref().map(|b| u64::from(u32::from_le_bytes([b[0], b[1], b[2], b[3]]))).sum();
-    let last = match *quads.remainder() {
+    let sum: u64 = quads.map(|b| u64::from(u32::from_le_bytes([b[0], b[1], b[2], b[3]]))).sum();
+    let last = match *rest {
         [a] => [a, 0, 0, 0],
         [a, b] => [a, b, 0, 0],
         [a, b, c] => [a, b, c, 0],
@@ -87,8 +88,8 @@ struct L4 {
     segment: Range<usize>,
     /// Where the checksum is.
     field: usize,
-    /// The sum of the pseudo-header.
-    pseudo: u64,
+    /// Where the addresses are, which are the pseudo-header with its length and protocol.
+    addresses: Range<usize>,
     protocol: u8,
 }
 
@@ -97,11 +98,10 @@ impl Checksums {
     pub fn right(frame: &[u8]) -> Checksums {
         let Some(Headers { ipv4, l4 }) = Headers::find(frame) else { return Checksums::default() };
         let is_right = |l4: &L4| {
-            let unused = l4.protocol == PROTOCOL_UDP && get16(frame, l4.field) == 0;
-            if unused {
+            if l4.is_unused(frame) {
                 ipv4.is_some()
             } else {
-                fold(l4.pseudo + sum(&frame[l4.segment.clone()])) == 0xffff
+                fold(l4.pseudo(frame) + sum(&frame[l4.segment.clone()])) == 0xffff
             }
         };
         Checksums {
@@ -120,7 +120,7 @@ impl Checksums {
         }
         if let Some(l4) = l4.filter(|_| self.l4) {
             put16(frame, l4.field, 0);
-            let value = !fold(l4.pseudo + sum(&frame[l4.segment]));
+            let value = !fold(l4.pseudo(frame) + sum(&frame[l4.segment]));
             // Zero says that UDP has none.
             let zero = value == 0 && l4.protocol == PROTOCOL_UDP;
             put16(frame, l4.field, if zero { 0xffff } else { value });
@@ -143,8 +143,11 @@ impl Partial {
     /// That of a frame; `None` if it has none.
     pub fn of(frame: &[u8]) -> Option<Partial> {
         let l4 = Headers::find(frame)?.l4?;
-        let unused = l4.protocol == PROTOCOL_UDP && get16(frame, l4.field) == 0;
-        (!unused).then(|| Partial { start: l4.segment.start, field: l4.field, pseudo: fold(l4.pseudo) })
+        (!l4.is_unused(frame)).then(|| Partial {
+            start: l4.segment.start,
+            field: l4.field,
+            pseudo: fold(l4.pseudo(frame)),
+        })
     }
 }
 
@@ -207,8 +210,20 @@ impl L4 {
         if !(header..=bytes.len()).contains(&length) {
             return None;
         }
-        let pseudo = sum(&frame[addresses]) + u64::from(protocol) + length as u64;
-        Some(L4 { segment: body.start..body.start + length, field: body.start + at, pseudo, protocol })
+        let segment = body.start..body.start + length;
+        Some(L4 { segment, field: body.start + at, addresses, protocol })
+    }
+
+    /// UDP may have none.
+    #[inline(always)]
+    fn is_unused(&self, frame: &[u8]) -> bool {
+        self.protocol == PROTOCOL_UDP && get16(frame, self.field) == 0
+    }
+
+    /// The sum of the pseudo-header.
+    #[inline(always)]
+    fn pseudo(&self, frame: &[u8]) -> u64 {
+        sum(&frame[self.addresses.clone()]) + u64::from(self.protocol) + self.segment.len() as u64
     }
 }
 
