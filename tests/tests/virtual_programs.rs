@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use tests::stock::{compile_c, need, Ended, Program, StockNet};
+use tests::stock::{compile_c, free_port, need, wait_until_listening, Ended, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const VIRTUAL: &[&str] = &["--clock", "virtual"];
@@ -81,14 +81,66 @@ fn yields_take_time() {
     }
 }
 
+/// Debian's, for which pyverbs is installed.
+const PYTHON: &str = "/usr/bin/python3";
+
+/// A script of `tests/python`.
+fn script(name: &str) -> String {
+    need("python3");
+    format!("{}/python/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
 #[test]
 fn python_with_threads_and_select() {
-    // Debian's, for which pyverbs is installed.
-    let python = Path::new("/usr/bin/python3");
-    need("python3");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/ordinary.py");
-    let script = script.to_str().expect("UTF-8");
-    assert_eq!(run(python, &[script]), run(python, &[script]));
+    let (python, script) = (Path::new(PYTHON), script("ordinary.py"));
+    assert_eq!(run(python, &[&script]), run(python, &[&script]));
+}
+
+/// How long two programs with a card each waited for the last of many connections between them.
+fn waits_for_the_last(how: &str, count: u32) -> String {
+    let (net, script, port) = (StockNet::new(), script("many.py"), free_port());
+    let start = |role: &str| {
+        let (port, count) = (port.to_string(), count.to_string());
+        Program::start(net.command(VIRTUAL, PYTHON, &[&script, role, &port, how, &count]))
+    };
+    let mut server = start("serve");
+    assert!(wait_until_listening(&mut server, port, LIMIT), "{}", server.said());
+    let (client, server) = (start("connect").wait(LIMIT), server.wait(LIMIT));
+    let said = format!("{}{}", server.said, client.said);
+    assert!(server.good() && client.good(), "{how} of {count}: {}, {}\n{said}", server.how(), client.how());
+    net.expect_gone();
+    said
+}
+
+/// A write ends the wait for any number of connections, and at the same time.
+#[test]
+fn many_connections_are_waited_for_like_one() {
+    let one = waits_for_the_last("poll", 1);
+    assert!(one.contains("the server: 50") && one.contains("the client: 50"), "{one}");
+    for how in ["poll", "epoll"] {
+        for count in [17, 17, 17, 64, 300] {
+            assert_eq!(waits_for_the_last(how, count), one, "{how} of {count}");
+        }
+    }
+}
+
+/// What simulated time has no room for ends the program, which says why, and is never done in part.
+fn has_room(program: &Path, arguments: &[&str], most: u32, why: &str) {
+    for count in [most, most + 1] {
+        let (net, number) = (StockNet::new(), count.to_string());
+        let command = net.command(VIRTUAL, program, &[arguments, &[&number]].concat());
+        let ended = Program::start(command).wait(LIMIT);
+        let code = ended.status.and_then(|status| status.code());
+        let (expected, says) = if count == most { (0, "OK") } else { (124, why) };
+        assert!(code == Some(expected) && ended.said.contains(says), "{}\n{}", ended.how(), ended.said);
+        net.expect_gone();
+    }
+}
+
+#[test]
+fn a_thread_waits_for_so_many_descriptors() {
+    let why = "a thread waits for 1025 descriptors at a time, and in simulated time 1024 is the most";
+    has_room(Path::new(PYTHON), &[&script("many.py"), "alone"], 1024, why);
 }
 
 /// What the card can does not depend on the clock.

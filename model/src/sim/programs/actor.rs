@@ -10,8 +10,8 @@ use crate::sim::state::FOREVER;
 
 /// Most actors.
 pub const ACTORS: usize = 256;
-/// Streams that one actor waits for at a time.
-pub const WAITS: usize = 16;
+/// Most streams that one actor waits for at a time: as many as a process has descriptors by default.
+pub const WAITS: usize = 1024;
 
 /// What an actor does: an open value, because it is in shared memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,9 +92,7 @@ pub struct Actor {
     pub need: u64,
     /// Function whose interrupts it waits for, plus one: card << 16 | function.
     pub interrupt: u32,
-    /// Streams that it waits for while blocked.
-    pub waits: [Wait; WAITS],
-    /// How many.
+    /// How many streams it waits for while blocked: those at its place in [`Actors::waits`].
     pub wait_count: u32,
     /// SIGALRM of its process.
     pub alarm: u64,
@@ -107,6 +105,8 @@ pub struct Actors {
     pub top: u32,
     /// The actor at each place.
     pub all: [Actor; ACTORS],
+    /// The streams that it waits for. Apart from it, because who looks at all actors seldom wants them.
+    pub waits: [[Wait; WAITS]; ACTORS],
 }
 
 impl Actor {
@@ -127,11 +127,6 @@ impl Actor {
     pub fn order(&mut self) -> u64 {
         self.sequence += 1;
         self.rank() << 40 | self.sequence
-    }
-
-    /// The streams that it waits for while blocked.
-    pub fn waits(&self) -> &[Wait] {
-        self.waits.get(..self.wait_count as usize).unwrap_or(&[])
     }
 
     /// It waits in the kernel for neither streams nor interrupts.
@@ -185,6 +180,12 @@ impl Actors {
         &self.all[..self.top as usize]
     }
 
+    /// The places of those that wait in the kernel, and the streams that each waits for.
+    pub fn blocked(&self) -> impl Iterator<Item = (usize, &[Wait])> {
+        let blocked = self.used().iter().enumerate().filter(|(_, a)| a.state == State::Blocked);
+        blocked.map(|(i, a)| (i, self.waits[i].get(..a.wait_count as usize).unwrap_or(&[])))
+    }
+
     /// Whether an actor's process has other threads that run.
     pub fn share(&self, me: u16) -> bool {
         let member = self.all[me as usize].member;
@@ -200,6 +201,6 @@ impl Actors {
 }
 
 plain! {
-    Actor { state, member, ordinal, pid, tid, clock, target, step, entries, watched, after, sequence, rung, serial, word, aside, held_up, asleep, core, due, blocker, need, interrupt, waits, wait_count, alarm }
-    Actors { top, all }
+    Actor { state, member, ordinal, pid, tid, clock, target, step, entries, watched, after, sequence, rung, serial, word, aside, held_up, asleep, core, due, blocker, need, interrupt, wait_count, alarm }
+    Actors { top, all, waits }
 }

@@ -73,16 +73,17 @@ impl Sim {
     /// terminal).
     pub fn is_over(&self) -> bool {
         let elsewhere = |w: &Wait| matches!(w.key.0, kind::OTHER | kind::LISTEN | kind::DATAGRAM);
-        let mut blocked = self.actors.used().iter().filter(|a| a.state == State::Blocked);
-        self.queue.peek().is_none() && self.all_wait() && !blocked.any(|a| a.waits().iter().any(elsewhere))
+        let mut blocked = self.actors.blocked();
+        self.queue.peek().is_none()
+            && self.all_wait()
+            && !blocked.any(|(_, waits)| waits.iter().any(elsewhere))
     }
 
     /// Whether a thread of process `member` waits for one of these pipes.
     pub fn waits_for(&self, member: u16, pipes: &[u64]) -> bool {
         let is_one = |w: &Wait| w.key.0 == kind::PIPE && pipes.contains(&w.key.1);
-        let mut blocked =
-            self.actors.used().iter().filter(|a| a.state == State::Blocked && a.member == member);
-        blocked.any(|a| a.waits().iter().any(is_one))
+        let mut blocked = self.actors.blocked();
+        blocked.any(|(i, waits)| self.actors.all[i].member == member && waits.iter().any(is_one))
     }
 
     /// When something happens next that actor `me` does not do: an event, its alarm, or something that another

@@ -1,6 +1,5 @@
 //! Byte streams between programs carry time: the reader of a byte is no earlier than its writer.
 
-use super::actor::State;
 use crate::plain::{plain, Flag};
 use crate::sim::state::{Sim, FOREVER};
 use contract::clock::kind::PIPE;
@@ -122,11 +121,10 @@ impl Sim {
     }
 
     fn release_reader(&mut self, key: Key, end: u64, at: u64) {
-        let reader = self.actors.used_mut().iter_mut().find(|a| {
-            a.state == State::Blocked && a.waits().iter().any(|w| w.key == key && w.position < end)
-        });
+        let reads = |w: &Wait| w.key == key && w.position < end;
+        let reader = self.actors.blocked().find(|(_, waits)| waits.iter().any(reads)).map(|(i, _)| i);
         if let Some(reader) = reader {
-            reader.release(at);
+            self.actors.all[reader].release(at);
         }
     }
 

@@ -3,23 +3,29 @@
 use std::borrow::Borrow;
 use std::time::Duration;
 
+use super::lock::give_up;
 use super::{Threads, HORIZON};
 use crate::segment::{now_ns, LockError, Segment};
 use crate::sim::event::Event;
-use crate::sim::programs::actor::State;
+use crate::sim::programs::actor::{State, WAITS};
 use crate::sim::programs::streams::{Key, Wait};
 use crate::sim::state::FOREVER;
 
 impl<S: Borrow<Segment>> Threads<S> {
     /// The thread is about to wait in the kernel, until [`unblock`](Self::unblock).
     pub fn block(&self, waits: &[Wait], deadline: u64) {
+        let n = waits.len();
+        if n > WAITS {
+            give_up(&format_args!(
+                "a thread waits for {n} descriptors at a time, and in simulated time {WAITS} is the most"
+            ));
+        }
         let me = self.me();
         let Ok(mut held) = self.locked() else { return };
         let sim = held.sim();
         if !sim.stream_ready(waits) {
+            sim.actors.waits[me as usize][..n].copy_from_slice(waits);
             let a = &mut sim.actors.all[me as usize];
-            let n = waits.len().min(a.waits.len());
-            a.waits[..n].copy_from_slice(&waits[..n]);
             a.wait_count = n as u32;
             a.state = State::Blocked;
             a.interrupt = 0;
