@@ -143,6 +143,15 @@ fn a_thread_waits_for_so_many_descriptors() {
     has_room(Path::new(PYTHON), &[&script("many.py"), "alone"], 1024, why);
 }
 
+/// One thread starts the others.
+#[test]
+fn a_net_has_so_many_threads() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = compile_c("crowd", directory.path());
+    let why = "256 threads of this net's programs take part in simulated time, and no more can";
+    has_room(&program, &[], 255, why);
+}
+
 /// What the card can does not depend on the clock.
 #[test]
 fn the_limits_are_those_of_the_machines_clock() {

@@ -6,11 +6,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use super::lock::give_up;
 use super::polls::row_ends;
 use super::{tid, Threads, HORIZON};
 use crate::panics::guarded;
 use crate::segment::{now_ns, Segment};
-use crate::sim::programs::actor::State;
+use crate::sim::programs::actor::{State, ACTORS};
 
 thread_local! {
     /// This thread's actor.
@@ -134,10 +135,9 @@ impl<S: Borrow<Segment>> Threads<S> {
                     let _ = LEAVER.try_with(|_| ());
                     return at;
                 }
-                Some(None) => {
-                    tell!("verbena: too many threads take part in simulated time");
-                    std::process::abort();
-                }
+                Some(None) => give_up(&format_args!(
+                    "{ACTORS} threads of this net's programs take part in simulated time, and no more can"
+                )),
                 None => {
                     tries -= 1;
                     std::thread::sleep(Duration::from_micros(200));
