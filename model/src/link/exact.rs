@@ -7,7 +7,6 @@ use fpga_regs::regs::port;
 
 use super::area::LinkArea;
 use super::capture::Recorder;
-use super::faults::Time;
 use super::late::{End, Held, Way};
 use super::live::Seen;
 use super::medium::{self, Medium, Passage};
@@ -250,7 +249,7 @@ impl Tap {
         let held = self.cable.held.pop_front().or_else(|| area.late().take(env.now()));
         let Some(held) = held else { return false };
         let Held { sender, qpns, .. } = held;
-        Instant { cable: &mut self.cable, area, world, exact: true, sender, qpns, env }.arrive(&held);
+        Instant { cable: &mut self.cable, area, world, exact: true, sender, qpns, env }.arrive(held);
         true
     }
 
@@ -293,8 +292,8 @@ impl<E: LinkEnv> Instant<'_, E> {
     fn put(&mut self, passage: &Passage<'_>, record: Option<End>) {
         let way = (passage.from, passage.to);
         let (sender, qpns) = (self.sender, self.qpns);
-        let late = passage.late != Time(0);
-        if passage.passed_by == 0 && !passage.changes.any() && !late {
+        let late = passage.late.0.div_ceil(1000);
+        if passage.passed_by == 0 && !passage.changes.any() && late == 0 {
             return self.arrive_whole(way, (sender, qpns), record, passage.frame);
         }
         let mut bytes = passage.frame.to_vec();
@@ -307,20 +306,11 @@ impl<E: LinkEnv> Instant<'_, E> {
         if headers.is_some_and(|headers| frame::path(&bytes) != headers) {
             return;
         }
-        let due = match late {
-            true => self.env.now().saturating_add(passage.late.0.div_ceil(1000)),
-            false => self.cable.count + passage.passed_by,
-        };
+        let due = self.cable.count + passage.passed_by;
         let damaged = passage.changes.damage_it();
-        let held = Held { due, way, sender, qpns, record, damaged, bytes };
+        let held = Held { due, late, way, sender, qpns, record, damaged, bytes };
         match passage.passed_by {
-            // Without a place for it, it is lost.
-            _ if late => {
-                if self.area.late().put(&held) {
-                    self.env.timer(due);
-                }
-            }
-            0 => self.arrive(&held),
+            0 => self.arrive(held),
             _ => self.cable.held.push_back(held),
         }
     }
@@ -329,11 +319,19 @@ impl<E: LinkEnv> Instant<'_, E> {
     fn arrive_late(&mut self) {
         let due = |cable: &Cable| cable.held.iter().position(|held| held.due <= cable.count);
         while let Some(held) = due(self.cable).and_then(|index| self.cable.held.remove(index)) {
-            self.arrive(&held);
+            self.arrive(held);
         }
     }
 
-    fn arrive(&mut self, held: &Held) {
+    fn arrive(&mut self, mut held: Held) {
+        // Others have passed it, and now its delay begins. Without a place for it, it is lost.
+        if held.late != 0 {
+            held.due = self.env.now().saturating_add(held.late);
+            if self.area.late().put(&held) {
+                self.env.timer(held.due);
+            }
+            return;
+        }
         // The MAC's check sequence finds it, which has no place in the bytes; a packet's is the ICRC.
         if held.damaged && held.sender.is_some() && held.record.is_none() {
             let now = self.env.now();

@@ -20,8 +20,10 @@ pub(crate) enum End {
 
 /// A frame that others pass, or that is late.
 pub(super) struct Held {
-    /// It arrives once this many frames have been carried; one that is late, at this time (ns).
+    /// It arrives once this many frames have been carried; in the segment, at this time (ns).
     pub due: u64,
+    /// How long (ns) it waits in the segment after that; 0: not at all, or it has.
+    pub late: u64,
     pub way: Way,
     /// The queue pair that sent it, if it is no packet but a whole frame.
     pub sender: Option<(u16, u16)>,
@@ -144,6 +146,7 @@ impl LateArea {
         let bytes = self.bytes[place].iter().take((sender >> 32) as usize);
         Held {
             due,
+            late: 0,
             way: (port(way & 0xff_ffff), port(way >> 24 & 0xff_ffff)),
             sender: is(WHOLE).then_some((sender as u16, (sender >> 16) as u16)),
             qpns: [qpns as u32, (qpns >> 32) as u32],
@@ -172,6 +175,7 @@ mod tests {
     fn held(due: u64, byte: u8) -> Held {
         Held {
             due,
+            late: 0,
             way: (PortId { card: 3, port: 1 }, PortId::ALL),
             sender: (byte == 9).then_some((2, 7)),
             qpns: [u32::MAX - 1, 5],

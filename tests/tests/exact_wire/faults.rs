@@ -1,6 +1,8 @@
 //! Reliable connections over a wire that loses, repeats, reorders and damages frames: every message
 //! arrives intact, exactly once and in order.
 
+use std::time::{Duration, Instant};
+
 use driver::{AttrMask, QpAttr, SendFlags, SendWr};
 use fpga_regs::{CqeOpcode, CqeStatus, EventKind, QpState, QpType, WqeOpcode};
 use model::attach::NetOptions;
@@ -9,7 +11,7 @@ use model::profile::Profile;
 use model::wire::frame;
 use tests::{connect, expect_async, Net, Options, Peer, Random, TestCard};
 
-use super::{counter, exact, recorded};
+use super::{counter, datagram, exact, recorded};
 
 /// Longest message.
 const LONGEST: usize = 20_000;
@@ -273,6 +275,27 @@ fn all_faults_at_once_at_the_least_mtu() {
     for reorder in [0, 2] {
         soak(reorder, "loss=0.01,dup=0.01,reorder=0.01,corrupt=0.01,seed=4", 4000, options);
     }
+}
+
+/// A frame that both `delay` and `reorder` hit lets others pass, and takes at least its delay: by the wall clock.
+#[test]
+fn late_frames_are_passed_by_others() {
+    let net = Net::with(exact("delay by=20ms send, reorder by=3 send every=5"));
+    let (a, b) = (net.open(0), net.open(1));
+    let (x, y) = connect(&a, &b, Options { gid: 1, qp_type: QpType::UD, ..Options::default() });
+    let ah = x.pd.create_ah(&x.av(y.gid())).expect("an AH");
+    let sges = [x.sge(0, 8)];
+    let send = |imm| SendWr { imm, ..datagram(&x, &y, &ah, &sges) };
+    let sends: Vec<SendWr<'_>> = (0..20).map(send).collect();
+    (0..20).for_each(|number| y.recv(number, &[y.sge(0, 64)]));
+    let begin = Instant::now();
+    x.post(&sends);
+    let mut order = vec![y.wait().imm];
+    assert!(begin.elapsed() >= Duration::from_millis(20), "{:?}", begin.elapsed());
+    order.extend((1..20).map(|_| y.wait().imm));
+    assert!(!order.is_sorted(), "{order:?}");
+    order.sort_unstable();
+    assert!(order.into_iter().eq(0..20));
 }
 
 /// Faults of random kinds and rates, by chance and by rules, that leave a connection its retries.
