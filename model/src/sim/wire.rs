@@ -7,7 +7,7 @@ use super::engine::Engine;
 use super::event::Event;
 use super::state::Sim;
 use crate::link::capture::Recorder;
-use crate::link::faults::{Changes, Time};
+use crate::link::faults::{Changes, Time, LATEST};
 use crate::link::late::End;
 use crate::link::live::Seen;
 use crate::link::medium::{self, Medium, Passage};
@@ -19,8 +19,6 @@ use crate::wire::{EncodeError, Ethernet, Ipv4};
 
 /// Most bytes around a payload.
 const AROUND: usize = crate::wire::frame::MAX_OVERHEAD;
-/// The longest delay (ps): a day, many of which fit in the time that there is.
-const LATEST: u64 = 86_400 * 1_000_000_000_000;
 
 /// What is around a packet's payload in its frame, and what happens to it on its way.
 #[derive(Clone, Copy)]
@@ -110,7 +108,7 @@ impl Timed<'_> {
 
     /// Frames of its own length pass it, or it is delayed.
     fn late(&self, passage: &Passage<'_>) -> u64 {
-        passage.passed_by.saturating_mul(self.times.took).saturating_add(passage.late.0).min(LATEST)
+        passage.passed_by.saturating_mul(self.times.took).saturating_add(passage.late.0).min(LATEST.0)
     }
 }
 

@@ -27,6 +27,8 @@ use crate::wire::{checksum, Ethernet, Ipv4};
 use rule::WORDS;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+/// The longest delay: a day, many of which fit in the time that there is.
+pub const LATEST: Time = Time(86_400 * 1_000_000_000_000);
 /// Frames that may pass one that is held back.
 const MOST_PASSED: u64 = 8;
 /// Bits flipped in a damaged frame at most. A CRC-32 finds up to three in any frame.
@@ -219,7 +221,7 @@ impl RuleArea {
             Action::Dup => fate.twice = true,
             Action::Reorder(frames) => fate.passed_by = fate.passed_by.max(frames.into()),
             Action::Corrupt => fate.changes.damage(look.frame, &self.random),
-            Action::Delay(time) => fate.late = fate.late.max(time),
+            Action::Delay(time) => fate.late = fate.late.max(time.min(LATEST)),
             Action::Mark => fate.changes.marked = 1,
         }
     }

@@ -141,4 +141,5 @@ fn times_and_frames_are_what_rules_say() {
     let area = area("delay by=20us nth=1,delay by=3us nth=1..2,reorder by=4 nth=2,reorder nth=3");
     let found: Vec<_> = (0..4).map(|_| fate(&area, 60)).map(|f| (f.late.0, f.passed_by)).collect();
     assert_eq!(found, [(20_000_000, 0), (3_000_000, 4), (0, 1), (0, 0)]);
+    assert_eq!(fate(&self::area("delay by=100000s"), 60).late, LATEST, "a day");
 }
