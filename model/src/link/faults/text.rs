@@ -108,9 +108,10 @@ impl Faults {
         Faults { seed: Some(self.seed.unwrap_or_else(new)), ..self }
     }
 
-    /// Whether a net with these faults is what `wanted` asks for: a seed that it leaves open may be any.
+    /// Whether a net with these faults is what `wanted` asks for: a seed that it leaves open may be any, and so may that of
+    /// faults that never happen.
     pub fn satisfy(&self, wanted: &Faults) -> bool {
-        *self == Faults { seed: wanted.seed.or(self.seed), ..wanted.clone() }
+        !self.any() && !wanted.any() || *self == Faults { seed: wanted.seed.or(self.seed), ..wanted.clone() }
     }
 
     fn parse_part(&mut self, part: &str, seen: &mut Vec<String>) -> Result<(), FaultsError> {

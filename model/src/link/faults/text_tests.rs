@@ -99,6 +99,8 @@ fn an_open_seed_is_chosen_and_any_satisfies_it() {
     assert_eq!(running.clone().seeded(), running);
     assert!(!running.satisfy(&parse("loss=0.5,drop ack nth=3")));
     assert!(!parse("loss=0.5,seed=1").satisfy(&parse("loss=0.5,seed=2")));
+    let nothing = parse("loss=0,seed=7");
+    assert!(parse("").satisfy(&nothing) && !running.satisfy(&nothing) && !nothing.satisfy(&running));
 }
 
 fn any_place() -> impl Strategy<Value = Option<Place>> {
