@@ -218,6 +218,7 @@ fn what_cannot_be_is_refused() {
         ("--pattern incast --leaf 4", "add --topology leaf-spine"),
         ("--pattern incast --topology leaf-spine --leaf 8 --ratio 3", "cannot have a cable for each 3"),
         ("--pattern incast --switch pfc,xoff=no", "xoff"),
+        ("--pattern incast --switch pfc,buffer=64KiB", "a switch without pfc"),
     ] {
         let output = sim(line);
         let said = String::from_utf8_lossy(&output.stderr);

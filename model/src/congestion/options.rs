@@ -9,8 +9,8 @@ use crate::plain::Flag;
 
 /// The switch that connects all ports of a net.
 ///
-/// As text: `buffer=2MiB,kmin=5KB,kmax=200KB,pmax=0.01,pfc,xoff=200KiB,xon=192KiB,headroom=16KiB,seed=1`, each part
-/// optional; `default` has none.
+/// As text: `kmin=5KB,kmax=200KB,pmax=0.01,pfc,xoff=200KiB,xon=192KiB,headroom=16KiB,seed=1`, or `buffer=2MiB` instead of `pfc`
+/// and what belongs to it; each part is optional, and `default` has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchOptions {
     /// Bytes that each output queue holds, unless there is flow control.
@@ -114,13 +114,13 @@ impl FromStr for SwitchOptions {
 
     fn from_str(text: &str) -> Result<SwitchOptions, SpecError> {
         let mut options = SwitchOptions::default();
-        let (mut xoff, mut xon, mut headroom, mut pfc) = (None, None, None, false);
+        let (mut buffer, mut xoff, mut xon, mut headroom, mut pfc) = (None, None, None, None, false);
         for (name, value) in parts(text)? {
             let bytes = || measured(name, value, BYTES, "200KB or 2MiB");
             match name {
                 "default" if value.is_none() => {}
                 "pfc" if value.is_none() => pfc = true,
-                "buffer" => options.buffer = bytes()?,
+                "buffer" => buffer = Some(bytes()?),
                 "kmin" => options.kmin = bytes()?,
                 "kmax" => options.kmax = bytes()?,
                 "pmax" => options.pmax = probability(name, value)?,
@@ -145,11 +145,19 @@ impl FromStr for SwitchOptions {
         if options.kmin > options.kmax {
             return wrong("kmin is more than kmax");
         }
-        if options.buffer < 2 * 4096 {
-            return wrong("buffer: a queue holds at least 8KiB, or no packet of the largest path MTU fits");
-        }
+        options.buffer = buffer.unwrap_or(options.buffer);
+        let too_little = |room: u64| room < 2 * 4096;
         match options.pfc {
+            Some(_) if buffer.is_some() => {
+                wrong("buffer is that of a switch without pfc, which bounds its queues by xoff and headroom")
+            }
             Some(pfc) if pfc.xon > pfc.xoff => wrong("xon is more than xoff"),
+            Some(pfc) if pfc.headroom.is_some_and(|more| too_little(pfc.xoff.saturating_add(more))) => {
+                wrong("xoff and headroom: together at least 8KiB, or no packet of the largest path MTU fits")
+            }
+            None if too_little(options.buffer) => {
+                wrong("buffer: a queue holds at least 8KiB, or no packet of the largest path MTU fits")
+            }
             _ => Ok(options),
         }
     }
@@ -158,7 +166,10 @@ impl FromStr for SwitchOptions {
 impl fmt::Display for SwitchOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = |value| show(value, BYTES);
-        write!(f, "buffer={},kmin={},kmax={}", bytes(self.buffer), bytes(self.kmin), bytes(self.kmax))?;
+        if self.pfc.is_none() {
+            write!(f, "buffer={},", bytes(self.buffer))?;
+        }
+        write!(f, "kmin={},kmax={}", bytes(self.kmin), bytes(self.kmax))?;
         write!(f, ",pmax={}", show_fraction(self.pmax))?;
         if let Some(pfc) = self.pfc {
             write!(f, ",pfc,xoff={},xon={}", bytes(pfc.xoff), bytes(pfc.xon))?;
@@ -307,12 +318,14 @@ mod tests {
         assert_eq!(paper, SwitchOptions::default());
         assert_eq!(paper.to_string(), "buffer=2MiB,kmin=5KB,kmax=200KB,pmax=0.01,seed=1");
         let all: SwitchOptions =
-            "buffer=1MB, kmin=0,kmax=1MB,pmax=1,pfc,xoff=30KB,xon=20KB,headroom=9KB,seed=7".parse().unwrap();
-        assert_eq!((all.buffer, all.kmin, all.pmax, all.seed), (1_000_000, 0, ONE, 7));
+            "kmin=0, kmax=1MB,pmax=1,pfc,xoff=30KB,xon=20KB,headroom=9KB,seed=7".parse().unwrap();
+        assert_eq!((all.kmin, all.kmax, all.pmax, all.seed), (0, 1_000_000, ONE, 7));
         assert_eq!(all.pfc, Some(Pfc { xoff: 30_000, xon: 20_000, headroom: Some(9_000) }));
         let pfc: SwitchOptions = "pfc".parse().unwrap();
         assert_eq!(pfc.pfc, Some(Pfc::default()));
-        for options in [paper, all, pfc] {
+        let drops: SwitchOptions = "buffer=1MB".parse().unwrap();
+        assert_eq!(drops, SwitchOptions { buffer: 1_000_000, ..paper });
+        for options in [paper, all, pfc, drops] {
             assert_eq!(options.to_string().parse(), Ok(options));
         }
     }
@@ -342,6 +355,15 @@ mod tests {
         assert_eq!(switch("kmin=6KB,kmax=5KB"), "kmin is more than kmax");
         assert_eq!(switch("pfc,xoff=6KB,xon=7KB"), "xon is more than xoff");
         assert!(switch("buffer=1KB").contains("at least 8KiB"));
+        for text in ["buffer=1KB,pfc", "pfc,buffer=2MiB"] {
+            assert!(switch(text).starts_with("buffer is that of a switch without pfc"));
+        }
+        for text in ["pfc,xoff=1KB,headroom=0", "pfc,xoff=4KiB,headroom=4095B", "pfc,xoff=0,headroom=8191B"] {
+            assert!(switch(text).contains("together at least 8KiB"), "{text}");
+        }
+        for text in ["pfc,xoff=1KiB,headroom=7KiB", "pfc,xoff=8KiB,headroom=0", "pfc,xoff=1KB"] {
+            assert!(text.parse::<SwitchOptions>().is_ok(), "{text}");
+        }
         let cc = |text: &str| text.parse::<CcOptions>().unwrap_err().to_string();
         assert_eq!(cc("timely"), "`timely`: begins with dcqcn or dcqcn-mlx");
         assert_eq!(cc(""), "``: begins with dcqcn or dcqcn-mlx");
