@@ -201,6 +201,15 @@ fn what_is_lost_is_sent_again() {
     assert!(figure(&text, " sent again") > 0.0, "{text}");
 }
 
+/// The seed is that of the marks, too, unless the switch was given one.
+#[test]
+fn the_seed_is_the_switchs() {
+    for (switch, seed) in [("", 7), ("--switch pfc", 7), ("--switch pfc,seed=1", 1), ("--switch seed=2", 2)] {
+        let (text, _) = run(&format!("--pattern incast --cards 2 --bytes 1KiB --seed 7 {switch}"));
+        assert!(text.contains(&format!(",seed={seed}\n")), "{switch}: {text}");
+    }
+}
+
 #[test]
 fn what_cannot_be_is_refused() {
     for (line, why) in [

@@ -23,8 +23,8 @@ pub struct SwitchOptions {
     pub pmax: u64,
     /// Flow control.
     pub pfc: Option<Pfc>,
-    /// Seed of the marks.
-    pub seed: u64,
+    /// Seed of the marks, if one was given.
+    pub seed: Option<u64>,
 }
 
 /// Priority flow control: a port is paused while the switch holds too much of what came in by it.
@@ -47,8 +47,15 @@ impl Default for SwitchOptions {
             kmax: 200_000,
             pmax: (ONE + 50) / 100,
             pfc: None,
-            seed: 1,
+            seed: None,
         }
+    }
+}
+
+impl SwitchOptions {
+    /// Seed of the marks: 1 unless another was given.
+    pub fn seed(&self) -> u64 {
+        self.seed.unwrap_or(1)
     }
 }
 
@@ -127,7 +134,7 @@ impl FromStr for SwitchOptions {
                 "xoff" => xoff = Some(bytes()?),
                 "xon" => xon = Some(bytes()?),
                 "headroom" => headroom = Some(bytes()?),
-                "seed" => options.seed = whole(name, value)?,
+                "seed" => options.seed = Some(whole(name, value)?),
                 _ => {
                     return wrong(format!(
                     "`{name}`: a switch has buffer=, kmin=, kmax=, pmax=, pfc, xoff=, xon=, headroom=, seed="
@@ -177,7 +184,7 @@ impl fmt::Display for SwitchOptions {
                 write!(f, ",headroom={}", bytes(headroom))?;
             }
         }
-        write!(f, ",seed={}", self.seed)
+        write!(f, ",seed={}", self.seed())
     }
 }
 
@@ -319,14 +326,15 @@ mod tests {
         assert_eq!(paper.to_string(), "buffer=2MiB,kmin=5KB,kmax=200KB,pmax=0.01,seed=1");
         let all: SwitchOptions =
             "kmin=0, kmax=1MB,pmax=1,pfc,xoff=30KB,xon=20KB,headroom=9KB,seed=7".parse().unwrap();
-        assert_eq!((all.kmin, all.kmax, all.pmax, all.seed), (0, 1_000_000, ONE, 7));
+        assert_eq!((all.kmin, all.kmax, all.pmax, all.seed), (0, 1_000_000, ONE, Some(7)));
         assert_eq!(all.pfc, Some(Pfc { xoff: 30_000, xon: 20_000, headroom: Some(9_000) }));
         let pfc: SwitchOptions = "pfc".parse().unwrap();
         assert_eq!(pfc.pfc, Some(Pfc::default()));
         let drops: SwitchOptions = "buffer=1MB".parse().unwrap();
         assert_eq!(drops, SwitchOptions { buffer: 1_000_000, ..paper });
         for options in [paper, all, pfc, drops] {
-            assert_eq!(options.to_string().parse(), Ok(options));
+            let given = SwitchOptions { seed: Some(options.seed()), ..options };
+            assert_eq!(options.to_string().parse(), Ok(given));
         }
     }
 

@@ -118,8 +118,9 @@ impl Switch {
     /// Makes a switch, or several.
     pub fn start(&mut self, options: &SwitchOptions, fabric: Fabric, profile: &Profile) {
         self.fabric = fabric;
-        let SwitchOptions { buffer, kmin, kmax, pmax, pfc, seed } = *options;
-        (self.buffer, self.kmin, self.kmax, self.pmax, self.random) = (buffer, kmin, kmax, pmax, mix(seed));
+        let SwitchOptions { buffer, kmin, kmax, pmax, pfc, .. } = *options;
+        (self.buffer, self.kmin, self.kmax, self.pmax) = (buffer, kmin, kmax, pmax);
+        self.random = mix(options.seed());
         if let Some(pfc) = pfc {
             let (wire, rate) = (&profile.wire, profile.wire.rate_bps);
             // A frame in progress delays the pause, one is being sent when it comes, and one made the switch send it;

@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn the_keeper_gets_the_same_options() {
         let mut wanted = args(None, Some("dup=0.1,corrupt=0.25,drop ack nth=3"));
-        wanted.switch = Some("kmin=1KB,pfc".parse().unwrap());
+        wanted.switch = Some("kmin=1KB,pfc,seed=2".parse().unwrap());
         wanted.cc = Some("dcqcn,ai=1Mb/s".parse().unwrap());
         wanted.pcap = Some("here.pcap".into());
         wanted.snaplen = Some(96);

@@ -40,7 +40,7 @@ pub struct SimArgs {
     /// Other cards that a card sends to at a time, at most: with alltoall, the message to the next one begins when one ended
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
     window: u16,
-    /// Chooses the permutation, the switches' marks, and the flows that share a cable
+    /// Chooses the permutation, the switches' marks (unless --switch has a seed), and the flows that share a cable
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Card profile: a name of `verbena card list`, or a .toml file
@@ -135,8 +135,9 @@ impl SimArgs {
         let switch = self.switch.unwrap_or_else(|| {
             let xoff = (BUFFER / u64::from(self.cards)).clamp(8 << 10, Pfc::default().xoff);
             let pfc = Pfc { xoff, xon: xoff / 2, headroom: None };
-            SwitchOptions { pfc: Some(pfc), seed: self.seed, ..SwitchOptions::default() }
+            SwitchOptions { pfc: Some(pfc), ..SwitchOptions::default() }
         });
+        let switch = SwitchOptions { seed: switch.seed.or(Some(self.seed)), ..switch };
         let (fabric, network) = match self.topology {
             Topology::Star => (Fabric::default(), "star".to_owned()),
             Topology::LeafSpine => self.leaf_spine()?,
