@@ -249,6 +249,23 @@ fn the_plot_is_drawn() {
     assert!(output.status.success());
     let svg = fs::read_to_string(&plot).expect("the plot");
     assert!(svg.starts_with("<svg") && svg.contains("completion time") && svg.contains("incast of 4 cards"));
+    // All at about the same time, and at very different ones: both axes can be read.
+    for line in ["permutation --cards 16 --bytes 64KiB", "incast --cards 64 --bytes 64KiB"] {
+        assert!(sim(&format!("--pattern {line} --plot {}", plot.display())).status.success());
+        let svg = fs::read_to_string(&plot).expect("the plot");
+        let labels = |place: &str| -> Vec<f64> {
+            let texts = svg.split("<text ").skip(1).filter(|text| text.contains(place));
+            texts.filter_map(|text| text.split(['>', '<']).nth(1)?.trim().parse().ok()).collect()
+        };
+        // Those below the x axis are centred, those of the y axis end at it.
+        let (x, y) = (labels("text-anchor=\"middle\""), labels("text-anchor=\"end\""));
+        assert!(x.len() >= 2 && x.iter().any(|label| *label != x[0]), "{line}: {x:?}");
+        assert!(
+            y.contains(&0.0) && y.contains(&1.0) && y.iter().all(|y| (0.0..=1.0).contains(y)),
+            "{line}: {y:?}"
+        );
+        assert!(!svg.contains("<circle") && svg.len() < 100_000, "{line}: {} bytes", svg.len());
+    }
     let output = sim("--pattern incast --cards 2 --bytes 1KiB --csv /nowhere/times.csv");
     assert!(
         !output.status.success() && String::from_utf8_lossy(&output.stderr).contains("/nowhere/times.csv")

@@ -58,7 +58,18 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
-/// Curves over a logarithmic x axis.
+/// What the axes of a chart are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Axes {
+    /// x is logarithmic, in bytes; y is linear, or logarithmic if its values are far apart.
+    Bytes,
+    /// The same for numbers.
+    Numbers,
+    /// x is linear, and y the part of all that is not above it, from 0 to 1.
+    Distribution,
+}
+
+/// Curves.
 pub struct Chart<'a> {
     /// What it shows, for readers who do not see it.
     pub title: &'a str,
@@ -66,8 +77,8 @@ pub struct Chart<'a> {
     pub x_title: &'a str,
     /// Beside the y axis.
     pub y_title: &'a str,
-    /// The x values are bytes.
-    pub bytes: bool,
+    /// Its axes.
+    pub axes: Axes,
     /// A level to mark, such as 1 for ratios. With it the y axis does not begin at 0.
     pub level: Option<f64>,
     /// The curves.
@@ -130,9 +141,13 @@ fn draw_chart<'a>(
     root: DrawingArea<SVGBackend<'a>, Shift>,
 ) -> Result<(), Box<dyn std::error::Error + 'a>> {
     let points = || chart.lines.iter().flat_map(|line| line.points.iter());
-    let (left, right) = limits(points().map(|point| point.0.log2()));
+    let distribution = chart.axes == Axes::Distribution;
+    let along = |x: f64| if distribution { x } else { x.log2() };
+    let (left, right) = limits(points().map(|point| along(point.0)));
+    let beside = if distribution { ((right - left) * 0.04).max(right * 1e-3) } else { 0.4 };
+    let (left, right) = (left - beside, right + beside);
     let (low, high) = limits(points().map(|point| point.1).chain(chart.level));
-    let log = low > 0.0 && high / low > WIDE;
+    let log = !distribution && low > 0.0 && high / low > WIDE;
     let scaled = |value: f64| if log { value.log10() } else { value };
     let (bottom, top) = match (log, chart.level) {
         (true, _) => (low.log10() - 0.15, high.log10() + 0.15),
@@ -140,17 +155,19 @@ fn draw_chart<'a>(
             let room = ((high - low) * 0.15).max(level * 0.02);
             (low - room, high + room)
         }
+        (false, None) if distribution => (0.0, 1.04),
         (false, None) => (0.0, high * 1.1),
     };
     let mut context = ChartBuilder::on(&root)
         .margin(10)
         .x_label_area_size(50)
         .y_label_area_size(86)
-        .build_cartesian_2d(left - 0.4..right + 0.4, bottom..top)?;
-    let x_label = |x: &f64| match x.fract().abs() < 1e-6 {
-        true if chart.bytes => bytes_text(x.exp2()),
-        true => number_text(x.exp2()),
-        false => String::new(),
+        .build_cartesian_2d(left..right, bottom..top)?;
+    let x_label = |x: &f64| match chart.axes {
+        Axes::Distribution => number_text(*x),
+        _ if x.fract().abs() >= 1e-6 => String::new(),
+        Axes::Bytes => bytes_text(x.exp2()),
+        Axes::Numbers => number_text(x.exp2()),
     };
     let y_label = |y: &f64| match log {
         true if y.fract().abs() < 1e-6 => number_text(10f64.powf(*y)),
@@ -174,19 +191,21 @@ fn draw_chart<'a>(
         .bold_line_style(INK.mix(0.12))
         .draw()?;
     if let Some(level) = chart.level {
-        let ends = [left - 0.4, right + 0.4].map(|x| (x, scaled(level)));
+        let ends = [left, right].map(|x| (x, scaled(level)));
         context.draw_series(LineSeries::new(ends, INK.mix(0.5)))?;
     }
     for line in &chart.lines {
         let color = COLORS[line.color % COLORS.len()];
-        let points: Vec<(f64, f64)> = line.points.iter().map(|(x, y)| (x.log2(), scaled(*y))).collect();
+        let points: Vec<(f64, f64)> = line.points.iter().map(|(x, y)| (along(*x), scaled(*y))).collect();
         if line.dashed {
             let dashes = DashedLineSeries::new(points.iter().copied(), 7, 5, color.stroke_width(2));
             context.draw_series(dashes)?;
         } else {
             context.draw_series(LineSeries::new(points.iter().copied(), color.stroke_width(2)))?;
         }
-        context.draw_series(points.iter().map(|point| Circle::new(*point, 3, color.filled())))?;
+        if !distribution {
+            context.draw_series(points.iter().map(|point| Circle::new(*point, 3, color.filled())))?;
+        }
     }
     root.present()?;
     Ok(())
@@ -304,7 +323,7 @@ mod tests {
             title: "A & B",
             x_title: "x",
             y_title: "y",
-            bytes: true,
+            axes: Axes::Bytes,
             level: None,
             lines: vec![line],
         });

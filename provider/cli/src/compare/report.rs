@@ -11,7 +11,7 @@ use super::phases;
 use super::plan::{Outcome, Plan};
 use crate::args::Clock;
 use crate::measured::{Figure, Setting};
-use crate::plot::{self, bytes_text, css_color, Chart, Line};
+use crate::plot::{self, bytes_text, css_color, Axes, Chart, Line};
 
 /// The whole page.
 pub fn page(plan: &Plan, outcome: &Outcome) -> Result<String> {
@@ -136,12 +136,12 @@ fn chart(
     level: Option<f64>,
     lines: Vec<Line>,
 ) -> Chart<'static> {
-    let (x_title, bytes) = match panel.group.axis {
-        Axis::Size => ("message size", true),
-        Axis::Mtu => ("MTU", true),
-        Axis::Qps => ("QPs", false),
+    let (x_title, axes) = match panel.group.axis {
+        Axis::Size => ("message size", Axes::Bytes),
+        Axis::Mtu => ("MTU", Axes::Bytes),
+        Axis::Qps => ("QPs", Axes::Numbers),
     };
-    Chart { title, x_title, y_title, bytes, level, lines }
+    Chart { title, x_title, y_title, axes, level, lines }
 }
 
 fn panel(panel: &Panel) -> Result<Markup> {

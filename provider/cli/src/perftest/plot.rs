@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::settings::Settings;
 use super::table::Table;
-use crate::plot::{picture, Chart, Line};
+use crate::plot::{picture, Axes, Chart, Line};
 
 /// The columns that are drawn. Of typical and average latency the typical one is enough.
 const COLUMNS: [&str; 6] = ["BW peak", "BW average", "t_min", "t_typical", "t_avg", "99%"];
@@ -32,7 +32,10 @@ pub fn svg(settings: &Settings, table: &Table) -> Result<Option<String>> {
         .flatten()
         .collect();
     let title = &head[0];
-    picture(&head, &[Chart { title, x_title: "message size", y_title, bytes: true, level: None, lines }])
+    picture(
+        &head,
+        &[Chart { title, x_title: "message size", y_title, axes: Axes::Bytes, level: None, lines }],
+    )
 }
 
 #[cfg(test)]

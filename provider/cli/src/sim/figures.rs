@@ -2,6 +2,9 @@
 
 use super::play::{Done, Run};
 
+/// Steps of a distribution: more than a plot has pixels.
+const MOST_STEPS: usize = 1000;
+
 /// Completion times in nanoseconds.
 pub struct Times {
     /// Sorted.
@@ -25,10 +28,17 @@ impl Times {
         self.sorted.get(rank.max(1) - 1).copied().unwrap_or(0.0)
     }
 
-    /// The part of all that ended by each time.
+    /// The part of all that ended by each time, as a curve of steps; of many, some.
     pub fn distribution(&self) -> Vec<(f64, f64)> {
-        let count = self.sorted.len() as f64;
-        self.sorted.iter().enumerate().map(|(at, &time)| (time, (at + 1) as f64 / count)).collect()
+        let count = self.sorted.len();
+        let steps = count.min(MOST_STEPS);
+        let part = |ended: usize| ended as f64 / count as f64;
+        let ended = |step: usize| step * count / steps;
+        let corners = |step: usize| {
+            let time = self.sorted[ended(step) - 1];
+            [(time, part(ended(step - 1))), (time, part(ended(step)))]
+        };
+        (1..=steps).flat_map(corners).collect()
     }
 }
 
@@ -55,6 +65,16 @@ mod tests {
         assert_eq!(times.mean(), 100.5);
         let one = Times { sorted: vec![7.0] };
         assert_eq!((one.quantile(0.0), one.quantile(0.99)), (7.0, 7.0));
+    }
+
+    #[test]
+    fn a_distribution_has_so_many_steps() {
+        let two = Times { sorted: vec![3.0, 5.0] };
+        assert_eq!(two.distribution(), [(3.0, 0.0), (3.0, 0.5), (5.0, 0.5), (5.0, 1.0)]);
+        let many = Times { sorted: (1..=12_345).map(f64::from).collect() }.distribution();
+        assert_eq!((many.len(), many.last()), (2 * MOST_STEPS, Some(&(12_345.0, 1.0))));
+        assert!(many.is_sorted_by(|a, b| a.0 <= b.0 && a.1 <= b.1));
+        assert!(Times { sorted: Vec::new() }.distribution().is_empty());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::figures::{jain, rate, Times};
 use super::options::Plan;
 use super::pattern::Pattern;
 use super::play::Run;
-use crate::plot::{bytes_text, picture, Chart, Line};
+use crate::plot::{bytes_text, picture, Axes, Chart, Line};
 
 /// The command, as a heading.
 fn heading(plan: &Plan) -> String {
@@ -143,6 +143,7 @@ pub fn svg(plan: &Plan, run: &Run) -> Result<String> {
     let head = [heading(plan)];
     let line = Line { name, color: 0, dashed: false, points };
     let (x_title, y_title) = ("completion time [us]", "part of the messages");
-    let chart = Chart { title: &head[0], x_title, y_title, bytes: false, level: None, lines: vec![line] };
+    let chart =
+        Chart { title: &head[0], x_title, y_title, axes: Axes::Distribution, level: None, lines: vec![line] };
     Ok(picture(&head, &[chart])?.unwrap_or_default())
 }
