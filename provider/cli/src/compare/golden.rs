@@ -112,14 +112,10 @@ impl Golden {
         Ok(golden)
     }
 
-    /// What differs in `new` by more than `tolerance` (0.01 is 1 %).
-    pub fn changes(&self, new: &Golden, tolerance: f64) -> Vec<Change> {
-        let keys = |golden: &Golden| -> BTreeSet<(String, String)> {
-            golden.runs.iter().map(|run| (run.card.clone(), run.command.clone())).collect()
-        };
-        let all: BTreeSet<_> = keys(self).union(&keys(new)).cloned().collect();
+    /// What differs in `new` by more than `tolerance` (0.01 is 1 %), of the runs that were planned: by card and command.
+    pub fn changes(&self, new: &Golden, planned: BTreeSet<(String, String)>, tolerance: f64) -> Vec<Change> {
         let mut changes = Vec::new();
-        for (card, command) in all {
+        for (card, command) in planned {
             let change = Change { card, command, bytes: None, figure: None, old: None, new: None };
             let rows = |golden: &Golden| {
                 let same = |run: &&GoldenRun| run.card == change.card && run.command == change.command;
@@ -127,7 +123,8 @@ impl Golden {
             };
             match (rows(self), rows(new)) {
                 (Some(old), Some(new)) => row_changes(&change, &old, &new, tolerance, &mut changes),
-                // One of them is there, by the union.
+                // It failed both times.
+                (None, None) => {}
                 (old, new) => changes.push(Change { old: old.map(|_| 0.0), new: new.map(|_| 0.0), ..change }),
             }
         }
@@ -166,24 +163,41 @@ mod tests {
         Golden { runs: vec![run], ..Golden::of(Clock::Virtual, Set::Quick, &[], &[], &[]) }
     }
 
+    fn planned() -> BTreeSet<(String, String)> {
+        BTreeSet::from([("f10a".to_owned(), "ib_write_bw -a".to_owned())])
+    }
+
     #[test]
     fn a_change_is_named_with_old_and_new() {
-        let changes = golden(100.0).changes(&golden(101.5), 0.0);
+        let changes = golden(100.0).changes(&golden(101.5), planned(), 0.0);
         let said: Vec<String> = changes.iter().map(Change::to_string).collect();
         assert_eq!(said, ["ib_write_bw -a on f10a, 64 bytes: bw_avg_mib_s was 100, is 101.5 (+1.500 %)"]);
-        assert!(golden(100.0).changes(&golden(101.5), 0.02).is_empty());
-        assert!(golden(171.23).changes(&golden(171.23), 0.0).is_empty());
+        assert!(golden(100.0).changes(&golden(101.5), planned(), 0.02).is_empty());
+        assert!(golden(171.23).changes(&golden(171.23), planned(), 0.0).is_empty());
     }
 
     #[test]
     fn lost_runs_and_rows_are_changes() {
         let empty = Golden { runs: Vec::new(), ..golden(1.0) };
-        let changes = golden(1.0).changes(&empty, 0.5);
+        let changes = golden(1.0).changes(&empty, planned(), 0.5);
         assert!(changes[0].to_string().ends_with("it was there, and is gone"), "{}", changes[0]);
         let mut less = golden(1.0);
         less.runs[0].rows.clear();
-        let changes = golden(1.0).changes(&less, 0.5);
+        let changes = golden(1.0).changes(&less, planned(), 0.5);
         assert!(changes[0].to_string().ends_with("was 1, is none"), "{}", changes[0]);
+    }
+
+    /// With fewer cards or tests than the file was made with, only those are compared.
+    #[test]
+    fn what_is_not_run_is_no_change() {
+        let mut more = golden(1.0);
+        more.runs.push(GoldenRun { card: "cx4lx".into(), ..more.runs[0].clone() });
+        more.runs.push(GoldenRun { command: "ib_read_bw -a".into(), ..more.runs[0].clone() });
+        assert!(more.changes(&golden(1.0), planned(), 0.0).is_empty());
+        assert_eq!(more.changes(&golden(2.0), planned(), 0.0).len(), 1);
+        let empty = Golden { runs: Vec::new(), ..golden(1.0) };
+        assert_eq!(more.changes(&empty, planned(), 0.0).len(), 1, "it failed");
+        assert!(empty.changes(&empty, planned(), 0.0).is_empty(), "it failed before, too");
     }
 
     #[test]
@@ -191,7 +205,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("golden.json");
         golden(0.1 + 0.2).save(&path).unwrap();
-        assert!(Golden::load(&path).unwrap().changes(&golden(0.1 + 0.2), 0.0).is_empty());
+        assert!(Golden::load(&path).unwrap().changes(&golden(0.1 + 0.2), planned(), 0.0).is_empty());
         fs::write(&path, "{}").unwrap();
         assert!(format!("{:#}", Golden::load(&path).unwrap_err()).contains("was not written by --save"));
     }

@@ -75,7 +75,8 @@ pub fn compare(args: CompareArgs) -> Result<u8> {
         now.save(path)?;
         model::tell!("verbena: saved {}", path.display());
     }
-    let changes = golden.map_or(Vec::new(), |golden| golden.changes(&now, args.tolerance / 100.0));
+    let planned = plan.cells().iter().map(|cell| (cell.card.clone(), cell.line())).collect();
+    let changes = golden.map_or(Vec::new(), |golden| golden.changes(&now, planned, args.tolerance / 100.0));
     for change in &changes {
         model::tell!("verbena: changed: {change}");
     }
