@@ -52,10 +52,9 @@ pub fn matrix(args: MatrixArgs) -> Result<u8> {
     }
     let is_somewhere = |row: &&Row| releases.iter().any(|release| cell::programs(row, release).is_some());
     let (rows, absent): (Vec<_>, Vec<_>) = rows.into_iter().partition(is_somewhere);
-    let absent: BTreeSet<&str> = absent.iter().map(|row| row.package).collect();
-    let absent = absent.into_iter().collect::<Vec<_>>().join(" ");
+    let absent = remedies(&absent);
     if rows.is_empty() {
-        bail!("none of these programs is installed: apt-get install {absent}");
+        bail!("none of these programs is installed: {}", absent.join("; "));
     }
     let width = rows.iter().map(|row| row.line().len()).max().unwrap_or(0);
     let titles: Vec<String> = releases.iter().map(Release::title).collect();
@@ -87,10 +86,25 @@ pub fn matrix(args: MatrixArgs) -> Result<u8> {
     for reason in &reasons {
         say!("\n{reason}");
     }
-    if !absent.is_empty() {
-        say!("\nnot installed: {absent}");
+    for remedy in &absent {
+        say!("\nnot installed: {remedy}");
     }
     Ok(u8::from(!reasons.is_empty()))
+}
+
+/// How to install the programs of these rows: packages of Debian, and of Python.
+fn remedies(absent: &[&Row]) -> Vec<String> {
+    let (python, debian): (Vec<&Row>, Vec<&Row>) = absent.iter().partition(|row| row.wheel.is_some());
+    let names = |rows: Vec<&Row>| {
+        let names: BTreeSet<&str> = rows.iter().map(|row| row.package).collect();
+        names.into_iter().collect::<Vec<_>>().join(" ")
+    };
+    let ways = [
+        (names(debian), "apt-get install ", ""),
+        (names(python), "pip install ", ", in a virtual environment that --on names (docs/programs.md)"),
+    ];
+    let ways = ways.into_iter().filter(|(names, ..)| !names.is_empty());
+    ways.map(|(names, before, after)| format!("{before}{names}{after}")).collect()
 }
 
 /// A line of a Markdown table, whose columns are as wide as their titles.
@@ -98,4 +112,19 @@ fn print_row(program: &str, width: usize, titles: &[String], cells: &[String]) {
     let padded = |(cell, title): (&String, &String)| format!(" {cell:<0$} |", title.len());
     let cells: String = cells.iter().zip(titles).map(padded).collect();
     say!("| {program:<width$} |{cells}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_of_python_are_not_debians() {
+        let of = |package: &str| programs::rows().find(|row| row.package == package).expect("a row");
+        let said = remedies(&[of("qperf"), of("mpich"), of("fio"), of("ibverbs"), of("mpich")]);
+        let python = "pip install ibverbs mpich, in a virtual environment that --on names (docs/programs.md)";
+        assert_eq!(said, ["apt-get install fio qperf", python]);
+        assert_eq!(remedies(&[of("mpich")]).len(), 1);
+        assert!(remedies(&[]).is_empty());
+    }
 }
