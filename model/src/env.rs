@@ -17,8 +17,8 @@ pub trait Env {
     const FETCHES_FRAMES: bool = false;
     /// A payload may be [`Payload::Pages`], which needs no room however much of it is under way.
     const TAKES_PAGES: bool = false;
-    /// Ports can be one: packets leave by [`World::way`](crate::world::World::way).
-    const AGGREGATES: bool = false;
+    /// Time passes whether or not programs use the cards: ports can become one by LACP.
+    const NEGOTIATES: bool = false;
 
     /// Time in nanoseconds, monotonic.
     fn now(&mut self) -> u64;
@@ -63,6 +63,8 @@ pub trait Env {
     fn watch(&mut self, card: u16, qp: u16);
     /// A QP timer was armed for this time (ns).
     fn timer(&mut self, at: u64);
+    /// Links of a card have changed, or whether its ports are one.
+    fn links_changed(&mut self) {}
 
     /// Asks who has an IP address on the link of a port, from an address of that port. True:
     /// [`World::found`](crate::world::World::found) is called if somebody answers. False: there is no need to ask.

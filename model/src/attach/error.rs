@@ -26,9 +26,6 @@ pub enum OpenError {
         /// Asked for, from 0.
         port: u8,
     },
-    /// A cable of cards in simulated time was to be pulled.
-    #[error("the net's cards run in simulated time, in which a link goes down by a fault: start the net with --fault down=2ms..5ms")]
-    SimulatedLink,
     /// Too many captures.
     #[error("the net has {} captures already: end one of them first", crate::link::live::MAX_LIVE)]
     TooManyCaptures,

@@ -79,8 +79,8 @@ impl Device {
         if !known || to.select().0 > LagSelect::HASH.0 || to.rate().0 > fpga_regs::LacpRate::SLOW.0 {
             return refused(AdminStatus::BAD_PARAM, Syndrome::ATTR_RANGE);
         }
-        if !E::AGGREGATES {
-            return refused(AdminStatus::NOT_SUPPORTED, Syndrome::NONE);
+        if to.mode() == LagMode::LACP && !E::NEGOTIATES {
+            return refused(AdminStatus::NOT_SUPPORTED, Syndrome::ATTR_RANGE);
         }
         if self.outside.iter().any(|port| port.on.get()) {
             return refused(AdminStatus::NOT_SUPPORTED, Syndrome::BAD_PORT);
@@ -140,6 +140,7 @@ impl Device {
         let before = shown(self);
         change(self, env);
         self.links_changed = true.into();
+        env.links_changed();
         self.run_lacp(env);
         let active = [0, 1].map(|port| {
             let speaks = !self.lag.speaks_lacp() || self.lag.lacp.uses(port.into());

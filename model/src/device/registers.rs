@@ -77,9 +77,6 @@ impl Device {
                 if fun.remote.get() {
                     has = has.without(FeatureSet::ON_DEMAND);
                 }
-                if !E::AGGREGATES {
-                    has = has.without(FeatureSet::LAG);
-                }
                 Features(0).with_set(has).0
             }
             regs::SERIAL => guid,

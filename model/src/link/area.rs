@@ -13,6 +13,7 @@ use super::options::{LinkOptions, Wire};
 use super::outside::OutsideArea;
 use crate::packet::PortId;
 use crate::segment::{now_ns, Segment};
+use crate::world::World;
 
 /// Bits of `mode`.
 const EXACT: u32 = 1;
@@ -75,6 +76,7 @@ impl Mode {
     }
 
     /// All packets are made frames.
+    #[inline(always)]
     pub fn makes_frames(self) -> bool {
         self.0 & !(OUTSIDE | CUT | BONDS) != 0
     }
@@ -85,8 +87,15 @@ impl Mode {
     }
 
     /// The ports of a card are one.
+    #[inline(always)]
     pub fn has_bonds(self) -> bool {
         self.0 & BONDS != 0
+    }
+
+    /// A packet may find no link at an end of its way, or was to go by another port than its queue pair's.
+    #[inline(always)]
+    pub fn minds_links(self) -> bool {
+        self.0 & (CUT | BONDS) != 0
     }
 
     /// Faults happen to frames.
@@ -129,7 +138,7 @@ impl LinkArea {
     /// Whether packets are made frames at all: to travel as such, or to be recorded.
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.mode().is_linked()
+        self.mode().makes_frames()
     }
 
     /// Whether frames may be lost because a port has no link. Only with all the cards.
@@ -137,9 +146,10 @@ impl LinkArea {
         self.set(CUT, cut);
     }
 
-    /// Whether the ports of a card are one. Only with all the cards.
-    pub(crate) fn set_bonds(&self, bonds: bool) {
-        self.set(BONDS, bonds);
+    /// Packets travel as the links and the ports of the cards ask for. Only with all the cards.
+    pub(crate) fn follow(&self, world: &World) {
+        self.set(BONDS, world.any_bond());
+        self.set_cut(world.may_lose());
     }
 
     fn set(&self, bit: u32, to: bool) {

@@ -2,16 +2,30 @@
 //!
 //! DMA writes and interrupts happen at once. What an operation gives the card to do becomes part of the simulation.
 
+use super::engine::Engine;
 use super::env::SimEnv;
 use crate::cells::{Bells, Interrupts};
 use crate::dma::{Addr, Atomic, DmaFault, Pieces, Undelivered};
 use crate::env::Env;
 use crate::packet::{Packet, Payload};
+use crate::world::World;
 
 /// See the module.
 pub(crate) struct ControlEnv<'e, 'a> {
     pub env: &'e mut SimEnv<'a>,
     pub interrupts: &'a [Interrupts],
+}
+
+impl Engine<'_> {
+    /// A control operation, at the simulation's time.
+    pub(crate) fn control<R>(&mut self, work: impl FnOnce(&mut World, &mut ControlEnv<'_, '_>) -> R) -> R {
+        let result = work(self.world, &mut ControlEnv { env: &mut self.env, interrupts: self.interrupts });
+        if std::mem::take(&mut self.env.step.links_changed) {
+            self.link.follow(self.world);
+        }
+        self.settle();
+        result
+    }
 }
 
 /// Methods that the simulation's environment answers.
@@ -39,6 +53,7 @@ impl<'a> Env for ControlEnv<'_, 'a> {
         fn send(&mut self) -> &mut Packet;
         fn watch(&mut self, card: u16, qp: u16);
         fn timer(&mut self, at: u64);
+        fn links_changed(&mut self);
         fn deliver(&mut self, to: Addr, payload: &Payload, offset: usize, len: usize) -> Result<(), Undelivered>;
         fn exists(&mut self, domain: u16) -> bool;
     }

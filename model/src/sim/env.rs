@@ -31,6 +31,8 @@ pub(crate) struct Step {
     pub subject: Subject,
     /// Earliest time of a completion: when what it reports has left the card.
     pub not_before: u64,
+    /// Packets may go by other ways than before.
+    pub links_changed: bool,
     /// For frames.
     pub tap: super::wire::Tap,
 }
@@ -305,6 +307,10 @@ impl Env for SimEnv<'_> {
 
     fn timer(&mut self, at: u64) {
         self.sim.timer(at.saturating_mul(1000));
+    }
+
+    fn links_changed(&mut self) {
+        self.step.links_changed = true;
     }
 
     fn deliver(&mut self, to: Addr, payload: &Payload, offset: usize, len: usize) -> Result<(), Undelivered> {

@@ -7,6 +7,7 @@ use super::event::Event;
 use super::slab::Slab;
 use super::state::*;
 use super::trace::Phase;
+use super::ways::way;
 use crate::packet::Payload;
 use crate::plain::{Flag, Kept};
 use crate::wire::{self, psn, Operation};
@@ -97,10 +98,11 @@ impl Engine<'_> {
             job.start = sim.now;
         }
         flow.count += 1;
+        let by = way(self.link, self.world, &self.env.step.sent[nth]).0.port;
         if alone {
-            self.line_up(src.card, src.port, flow_id(qp, side));
+            self.line_up(src.card, by, flow_id(qp, side));
         }
-        self.feed(src.card, src.port);
+        self.feed(src.card, by);
     }
 
     /// Drops the step's train `nth`, for which there is no room.
@@ -200,12 +202,13 @@ fn join_round(port: &mut PortTime, qps: &mut [QpTime], id: u16) {
 }
 
 /// Removes the first flow from the round.
-pub(super) fn leave_round(port: &mut PortTime, qps: &mut [QpTime]) {
+pub(super) fn leave_round(port: &mut PortTime, qps: &mut [QpTime]) -> u16 {
     let first = port.round.0 - 1;
     port.round.0 = flow_mut(qps, first).next;
     if port.round.0 == 0 {
         port.round.1 = 0;
     }
+    first
 }
 
 pub(super) fn flow_mut(qps: &mut [QpTime], id: u16) -> &mut Flow {

@@ -15,7 +15,7 @@
 //! | [`send`], [`flows`], [`port`], [`receive`] | when a send queue, its messages, a port and a receiver continue |
 //! | [`frames`] | whole frames: who gets them, and how they wait for receives |
 //! | [`writes`] | what a card writes to memory |
-//! | [`wire`] | from port to port |
+//! | [`ways`], [`wire`] | by which ports packets go, and as what |
 //! | [`mac`], [`switch`], [`fabric`], [`pace`] | with a switch: when a port sends, what the switch does, how several are connected, and the rates of QPs |
 //! | [`pcie`], [`cache`] | the bus, and what a card remembers of contexts and translations |
 //! | [`trace`] | what is recorded |
@@ -45,5 +45,6 @@ pub mod state;
 pub mod switch;
 pub(crate) mod threads;
 pub mod trace;
+mod ways;
 mod wire;
 mod writes;

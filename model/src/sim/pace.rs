@@ -6,6 +6,7 @@ use super::event::Event;
 use super::parts::QpRate;
 use super::port::{frame_bytes, in_path, on_wire};
 use super::state::flow_id;
+use super::ways::way;
 use crate::congestion::dcqcn::RateControl;
 use crate::device::tables::MAX_QPS;
 use crate::packet::{Packet, Payload, NOT_CONGESTED};
@@ -91,8 +92,9 @@ impl Engine<'_> {
             sim.overflows += 1;
             return;
         };
+        let (src, dst) = way(self.link, self.world, packet);
         let slot = sim.slots.get_mut(at);
-        slot.packet = Kept::new(Packet { payload: Payload::None, ..*packet });
+        slot.packet = Kept::new(Packet { src, dst, payload: Payload::None, ..*packet });
         (slot.refs, slot.flow) =
             (1, flow_id((packet.src_qpn & 0xffff) as u16 % MAX_QPS as u16, super::state::ANSWERS));
         (slot.unread, slot.waits, slot.warm) = (Flag::NO, Flag::NO, Flag::NO);

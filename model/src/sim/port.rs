@@ -9,6 +9,7 @@ use super::flows::{flow_mut, leave_round};
 use super::state::Sim;
 use super::state::*;
 use super::trace::{Phase, Subject};
+use super::ways::way;
 use super::wire::Times;
 use crate::carrier::Carrier;
 use crate::packet::{Packet, Payload, PortId};
@@ -181,8 +182,13 @@ impl Engine<'_> {
                 self.rejoin(card, port, id);
                 continue;
             }
-            let mtu = self.world.cards[card as usize].qps[qp as usize].mtu();
             let mut packet = job.packet.get();
+            (packet.src, packet.dst) = way(self.link, self.world, &packet);
+            if packet.src.port != port {
+                self.change_port(card, (port, packet.src.port));
+                continue;
+            }
+            let mtu = self.world.cards[card as usize].qps[qp as usize].mtu();
             let (payload, count) = (packet.payload, packet.count);
             let offset = (job.issued * mtu) as usize;
             let len = (payload.len() - offset).min(mtu as usize);

@@ -31,6 +31,9 @@ impl Sim {
 impl Engine<'_> {
     /// Receives a packet.
     pub(super) fn arrive(&mut self, slot: u32) {
+        if self.never_comes(slot) {
+            return self.env.sim.release(slot);
+        }
         let sim = &mut *self.env.sim;
         let now = sim.now;
         let s = sim.slots.get_mut(slot);
@@ -81,18 +84,11 @@ impl Engine<'_> {
                     let card = &self.world.cards[packet.dst.card as usize];
                     card.counters[packet.dst.port as usize % PORTS].add(port::RX_ECN_MARKED, 1);
                 }
-                self.receive(&packet);
+                self.receive(&packet, dst);
             }
         }
         self.env.sim.release(slot);
         self.settle();
-    }
-
-    pub(super) fn receive(&mut self, packet: &Packet) {
-        for card in self.world.reached(packet) {
-            self.env.step.card = card;
-            self.world.deliver_to(card, packet, false, &mut self.env);
-        }
     }
 
     /// Queue pairs whose requests wait in the card cannot have an answer yet.

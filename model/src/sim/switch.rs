@@ -287,6 +287,9 @@ impl Engine<'_> {
     /// The last bit of a frame has come to a switch, by one of its ports; 0: from the card that sends it, else the port's
     /// number plus one.
     pub(super) fn enters_switch(&mut self, slot: u32, by: u16) {
+        if by == 0 && self.never_enters(slot) {
+            return self.env.sim.release(slot);
+        }
         let sim = &mut *self.env.sim;
         let now = sim.now;
         let packet = sim.slots.get(slot).packet.get();

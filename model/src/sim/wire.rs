@@ -150,6 +150,7 @@ impl Engine<'_> {
         if packet.is_frame() {
             return Ok(self.keep_whole(slot, packet.payload.len()));
         }
+        let packet = &self.world.known(packet);
         let path = crate::link::route::path(self.world, packet);
         let len = packet.payload.len();
         let sim = &mut *self.env.sim;
@@ -195,8 +196,8 @@ impl Engine<'_> {
     pub(super) fn record(&mut self, slot: u32, received: bool) {
         let sim = &*self.env.sim;
         // A packet that was on its way when the first capture began has no frame.
-        if sim.frames[slot as usize].era == self.link.live().era() {
-            let p = sim.slots.get(slot).packet.get();
+        let p = sim.slots.get(slot).packet.get();
+        if sim.frames[slot as usize].era == self.link.live().era() && !self.is_cut((p.src, p.dst)) {
             let card = self.world.cards.get(usize::from(p.src.card)).filter(|_| p.is_frame());
             let sender = card.and_then(|card| card.qps.get(p.src_qpn as usize));
             let src_qpn = sender.map_or(p.src_qpn, |qp| qp.qpn);
@@ -228,7 +229,7 @@ impl Engine<'_> {
             // Its bytes are those of the slot, as the ICRC says.
             packet.payload = Payload::Stash(slot, payload.len() as u32);
         }
-        self.receive(&packet);
+        self.receive(&packet, way.1);
     }
 
     /// Before the lock is released: writes the records collected so far.

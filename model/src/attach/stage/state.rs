@@ -93,13 +93,7 @@ impl Inner {
 
     /// A control operation, which takes no simulated time.
     pub fn control<R>(&self, work: impl FnOnce(&mut World, &mut ControlEnv<'_, '_>) -> R) -> R {
-        let result = self.engine(&mut self.state(), |engine| {
-            let mut env = ControlEnv { env: &mut engine.env, interrupts: engine.interrupts };
-            let result = work(engine.world, &mut env);
-            engine.settle();
-            result
-        });
-        result
+        self.engine(&mut self.state(), |engine| engine.control(work))
     }
 
     /// Executes events until an actor is to act; `None`: nothing happens any more, or more than `limit` events did.

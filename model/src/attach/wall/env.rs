@@ -164,7 +164,7 @@ pub(super) fn fault<E>(_: E) -> DmaFault {
 impl Env for WallEnv<'_> {
     const GATHER_BYTES: u32 = 1 << 16;
     const TAKES_PAGES: bool = true;
-    const AGGREGATES: bool = true;
+    const NEGOTIATES: bool = true;
 
     fn now(&mut self) -> u64 {
         now_ns()

@@ -255,10 +255,8 @@ impl<S: Borrow<Segment>> Runner<S> {
     fn follow_links(&self, world: &mut World, env: &mut WallEnv<'_>) {
         if world.take_links_changed() {
             env.forget_routes();
-            let link = &self.net().link;
-            link.set_bonds(world.any_bond());
-            link.set_cut(world.may_lose());
-            env.mode = link.mode();
+            self.net().link.follow(world);
+            env.mode = self.net().link.mode();
         }
     }
 

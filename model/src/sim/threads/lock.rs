@@ -99,12 +99,7 @@ impl Held<'_> {
 
     /// A control operation, at the simulation's time.
     pub fn control<R>(&mut self, work: impl FnOnce(&mut World, &mut ControlEnv<'_, '_>) -> R) -> R {
-        let result = self.engine(|e| {
-            let mut env = ControlEnv { env: &mut e.env, interrupts: e.interrupts };
-            let result = work(e.world, &mut env);
-            e.settle();
-            result
-        });
+        let result = self.engine(|e| e.control(work));
         self.guard.segment().journal().store(0, Ordering::Relaxed);
         result
     }
@@ -221,9 +216,9 @@ impl Held<'_> {
         self.engine(|e| e.env.apply_all());
         self.sim().reset();
         self.engine(|e| {
-            let mut env = ControlEnv { env: &mut e.env, interrupts: e.interrupts };
-            repair(env.env.guard, e.world, &mut env);
-            e.settle();
+            // It may have died before packets knew.
+            e.env.step.links_changed = true;
+            e.control(|world, env| repair(env.env.guard, world, env));
         });
     }
 }
