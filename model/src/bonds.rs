@@ -6,9 +6,7 @@
 
 use crate::device::lag;
 use crate::env::Env;
-use crate::link::route::source_port;
 use crate::packet::{Packet, PortId};
-use crate::wire::Transport;
 use crate::world::World;
 
 impl World {
@@ -36,17 +34,13 @@ impl World {
     }
 
     /// The ports by which a packet leaves and arrives.
-    pub(crate) fn way(&mut self, p: &Packet) -> (PortId, PortId) {
+    pub(crate) fn way(&self, p: &Packet) -> (PortId, PortId) {
         if p.is_frame() {
             return (p.src, self.far_end(p.src).unwrap_or(PortId::NOBODY));
         }
         let mut from = p.src;
         if self.is_bond(from.card) {
-            let card = &mut self.cards[usize::from(from.card)];
-            if let Some(q) = card.find_qp(p.src_qpn).filter(|_| p.transport == Transport::UD) {
-                card.turn_by(q, || source_port(p.src_qpn, p.dest_qpn).into());
-            }
-            from.port = card.leaves(p.src_qpn);
+            from.port = self.cards[usize::from(from.card)].leaves(p);
         }
         match p.dst == p.src {
             true => (from, from),

@@ -2,6 +2,7 @@
 //! picosecond the same in every run. A capture says by which ports each frame went, and when.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use driver::{Device, SendWr};
 use fpga_regs::{CqeStatus, LacpRate, LagMode, LagSelect, QpType, WqeOpcode};
@@ -40,6 +41,7 @@ enum Cable {
 /// A net and what its ports are.
 #[derive(Clone, Copy, Debug)]
 struct Setting {
+    simulated: bool,
     cards: u8,
     wire: Wire,
     switch: bool,
@@ -48,7 +50,8 @@ struct Setting {
 }
 
 const XOR: Option<(LagMode, LagSelect)> = Some((LagMode::XOR, LagSelect::AFFINITY));
-const PLAIN: Setting = Setting { cards: 2, wire: Wire::Fast, switch: false, bond: XOR, cable: Cable::Stays };
+const PLAIN: Setting =
+    Setting { simulated: true, cards: 2, wire: Wire::Fast, switch: false, bond: XOR, cable: Cable::Stays };
 
 /// What was seen of a run.
 #[derive(Debug, PartialEq)]
@@ -78,7 +81,7 @@ impl Seen {
 impl Setting {
     fn net(&self) -> Net {
         let mut options = NetOptions::from(self.cards);
-        options.clock = Some(Profile::load("cx4lx").expect("a profile of our own").profile);
+        options.clock = self.simulated.then(|| Profile::load("cx4lx").expect("a profile of our own").profile);
         options.link.wire = self.wire;
         options.link.switch = self.switch.then(SwitchOptions::default);
         Net::with(options)
@@ -257,28 +260,63 @@ fn the_other_ends_may_be_two_ports() {
     }
 }
 
-/// Datagrams leave by a hash of what each is for, and are for the port that all know.
+/// Datagrams leave by a hash of what each is for, and are for the port that all know: by both clocks.
 #[test]
 fn datagrams_go_by_both() {
-    let setting = Setting { bond: Some((LagMode::XOR, LagSelect::HASH)), ..PLAIN };
-    let net = setting.net();
-    let devices = [net.open(0), net.open(1)];
-    devices.iter().for_each(|device| setting.bond(device));
-    let options = Options { qp_type: QpType::UD, ..Options::default() };
-    let receivers: Vec<_> = (0..16).map(|_| connect(&devices[0], &devices[1], options)).collect();
-    let (x, _) = &receivers[0];
-    for (nth, (_, y)) in receivers.iter().enumerate() {
-        y.recv(1, &[y.sge(0, 1040)]);
-        let ah = x.pd.create_ah(&x.av(y.gid())).expect("an address handle");
-        let sge = [x.sge(0, 1000)];
-        let (remote_qpn, remote_qkey) = (y.qp.qpn(), QKEY);
-        let wr = x.wr(nth as u64, WqeOpcode::SEND, &sge);
-        x.post(&[SendWr { ah: Some(&ah), remote_qpn, remote_qkey, ..wr }]);
-        x.expect(nth as u64);
-        assert_eq!(y.wait().status, CqeStatus::SUCCESS);
+    for simulated in [false, true] {
+        let setting = Setting { simulated, bond: Some((LagMode::XOR, LagSelect::HASH)), ..PLAIN };
+        let net = setting.net();
+        let devices = [net.open(0), net.open(1)];
+        devices.iter().for_each(|device| setting.bond(device));
+        let options = Options { qp_type: QpType::UD, ..Options::default() };
+        let receivers: Vec<_> = (0..16).map(|_| connect(&devices[0], &devices[1], options)).collect();
+        let (x, _) = &receivers[0];
+        for (nth, (_, y)) in receivers.iter().enumerate() {
+            y.recv(1, &[y.sge(0, 1040)]);
+            let ah = x.pd.create_ah(&x.av(y.gid())).expect("an address handle");
+            let sge = [x.sge(0, 1000)];
+            let (remote_qpn, remote_qkey) = (y.qp.qpn(), QKEY);
+            let wr = x.wr(nth as u64, WqeOpcode::SEND, &sge);
+            x.post(&[SendWr { ah: Some(&ah), remote_qpn, remote_qkey, ..wr }]);
+            x.expect(nth as u64);
+            assert_eq!(y.wait().status, CqeStatus::SUCCESS);
+        }
+        let counts = |card: usize, name| {
+            [1, 2].map(|number| devices[card].query_port(number).expect("the port").counter(name))
+        };
+        let received = counts(1, "RX_PACKETS");
+        assert!(received.iter().all(|&count| count >= 3), "simulated: {simulated}: {received:?}");
+        assert_eq!(received.iter().sum::<u64>(), 16, "simulated: {simulated}");
+        assert_eq!(counts(0, "TX_PACKETS"), received, "simulated: {simulated}");
     }
-    let counts = [1, 2].map(|number| devices[1].query_port(number).expect("the port").counter("RX_PACKETS"));
-    assert!(counts.iter().all(|&count| count >= 3) && counts.iter().sum::<u64>() == 16, "{counts:?}");
+}
+
+/// Where ports are two a pulled cable is a pause: what is lost is sent again when it is back.
+#[test]
+fn without_a_bond_a_pull_is_a_pause() {
+    for wire in [Wire::Fast, Wire::Exact] {
+        let net = Setting { wire, bond: None, ..PLAIN }.net();
+        let (a, b) = (net.open(0), net.open(1));
+        let (mut x, y) = connect(&a, &b, Options { timeout: 12, ..Options::default() });
+        x.buffer.pattern(1);
+        for message in 0..2 {
+            let sge = [x.sge(message * BYTES, BYTES)];
+            x.post(&[x.remote(message as u64, WqeOpcode::WRITE, &sge, &y, message * BYTES)]);
+        }
+        x.expect(0);
+        let pull = |pulled| plug(&net.socket(), PortId { card: 1, port: 0 }, pulled).expect("a cable");
+        assert!(!pull(true), "{wire:?}");
+        let lost = || [&a, &b].map(|card| card.query_port(1).expect("the port").counter("LINK_LOST"));
+        // Each look takes a while.
+        let until = Instant::now() + Duration::from_secs(30);
+        while lost().iter().sum::<u64>() < 100 {
+            assert!(x.poll().is_none() && Instant::now() < until, "{wire:?}: {:?}", lost());
+        }
+        assert!(pull(false), "{wire:?}");
+        x.expect(1);
+        assert!(x.buffer[..2 * BYTES] == y.buffer[..2 * BYTES], "{wire:?}");
+        assert!(a.query_port(1).expect("the port").counter("RETRANSMITS") > 0, "{wire:?}");
+    }
 }
 
 /// LACP needs time that passes while programs do nothing.

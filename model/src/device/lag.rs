@@ -296,9 +296,15 @@ impl Device {
         }
     }
 
-    /// The port by which packets of a queue pair leave.
-    pub(crate) fn leaves(&self, qpn: u32) -> u8 {
-        self.find_qp(qpn).map_or_else(|| self.lag.member(0), |q| self.qps[q].leaves)
+    /// The port by which a packet leaves. A datagram may be of another flow than those before it.
+    pub(crate) fn leaves(&self, p: &Packet) -> u8 {
+        match self.find_qp(p.src_qpn) {
+            Some(_) if p.transport == Transport::UD && self.lag.hashes() => {
+                self.lag.member(turn_of(source_port(p.src_qpn, p.dest_qpn).into()))
+            }
+            Some(q) => self.qps[q].leaves,
+            None => self.lag.member(0),
+        }
     }
 
     /// What the card offers: where its ports are one, it has one.

@@ -10,6 +10,7 @@ use super::wqe::Wqe;
 use super::{Device, Outcome};
 use crate::cm::mad::{GSI_QKEY, GSI_QPN};
 use crate::env::Env;
+use crate::link::route::source_port;
 use crate::packet::{Packet, Payload, PortId, PORTS};
 use crate::wire::{ipv4::PROTOCOL_UDP, ipv6::NEXT_BTH, psn, Extra, Ipv6, Network, Operation};
 
@@ -42,6 +43,8 @@ impl Device {
         if !env.reaches((self.id, q as u16), one.then_some((dst.card, dest_qpn as u16))) {
             return Ok(Step::Wait);
         }
+        let src_qpn = self.qps[q].qpn;
+        self.turn_by(q, || source_port(src_qpn, dest_qpn).into());
         let payload = match self.gather_direct(q, wqe, 0, total, env)? {
             Some(at) => Payload::Memory(at, total),
             None => self.gather_pieces(q, wqe, 0, total, env)?.0,

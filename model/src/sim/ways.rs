@@ -11,7 +11,7 @@ use crate::world::World;
 
 /// The ports by which a packet leaves and arrives.
 #[inline]
-pub(super) fn way(link: &LinkArea, world: &mut World, p: &Packet) -> (PortId, PortId) {
+pub(super) fn way(link: &LinkArea, world: &World, p: &Packet) -> (PortId, PortId) {
     match link.mode().has_bonds() && !p.is_frame() {
         true => world.way(p),
         false => (p.src, p.dst),

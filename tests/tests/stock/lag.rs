@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use driver::Registers;
 use fpga_regs::regs::port;
-use model::attach::SegmentCard;
-use tests::stock::{alone, free_port, need, Pair, Program, StockNet, Testpmd};
+use model::attach::{LiveCapture, SegmentCard};
+use model::link::live::View;
+use tests::stock::{alone, first_row, free_port, need, Pair, Program, StockNet, Testpmd};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -307,13 +308,69 @@ fn tshark_reads_what_bonds_say() {
     }
 }
 
+/// In simulated time perftest prints what both cables give, the same in every run.
+#[test]
+fn simulated_time_shows_what_two_cables_give() {
+    let _alone = alone();
+    let run = |bond: &[&str], count| {
+        let held = Held::new(&["--clock", "virtual", "--card", "cx4lx"]);
+        if !bond.is_empty() {
+            held.bond(bond);
+        }
+        let pair = Pair { limit: LIMIT, ..Pair::new(&held.net, "ib_write_bw", &["-n", "200", "-q", count]) };
+        let said = pair.run().unwrap_or_else(|error| panic!("{bond:?}: {error}")).client.said;
+        (first_row(&said)[3], said, held.received())
+    };
+    let (one, ..) = run(&[], "4");
+    let (backup, _, received) = run(&["--mode", "active-backup"], "4");
+    assert!((backup / one - 1.0).abs() < 0.01, "{backup} MiB/s by one of two, {one} by one");
+    assert_eq!(received[1], 0, "the backup");
+    for (bond, count) in [(&["--mode", "xor"][..], "4"), (&["--mode", "xor", "--select", "hash"], "16")] {
+        let (both, said, received) = run(bond, count);
+        assert!(both > 1.8 * one && both < 2.01 * one, "{bond:?}: {both} MiB/s by both, {one} by one");
+        assert!(received.iter().all(|&bytes| bytes > 10 << 20), "{bond:?}: {received:?}");
+        assert_eq!(said, run(bond, count).1, "{bond:?}");
+    }
+}
+
+/// A cable is pulled and plugged in again in the middle of simulated time.
+#[test]
+fn xor_outlives_a_cable_in_simulated_time() {
+    let _alone = alone();
+    let held = Held::new(&["--clock", "virtual", "--card", "cx4lx"]);
+    held.bond(&["--mode", "xor"]);
+    let pair = Pair::new(&held.net, "ib_write_bw", &["-D", "10", "-q", "4"]);
+    let (server, client) = pair.start().unwrap_or_else(|error| panic!("{error}"));
+    // What leaves by each port, of more frames than a card holds; a capture costs no simulated time.
+    let leaves = || {
+        let view = View { port: None, qpn: None, snaplen: 64 };
+        let capture = LiveCapture::begin(&held.net.socket(), &view).expect("a capture");
+        let (mut by, start) = ([0; 2], Instant::now());
+        while by.iter().sum::<u32>() < 5000 {
+            assert!(start.elapsed() < LIMIT, "no frames: {}", client.said());
+            capture.take(|seen, _| by[usize::from(seen.from.port)] += 1).expect("a ring");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        by
+    };
+    assert!(leaves().iter().all(|&frames| frames > 1000));
+    held.verbena(&["link", "verbena0/1", "down"]);
+    assert_eq!(leaves()[0], 0, "by a pulled cable");
+    held.verbena(&["link", "verbena0/1", "up"]);
+    assert!(leaves().iter().all(|&frames| frames > 1000));
+    for program in [server, client] {
+        good(program);
+    }
+    assert!(held.register(1, 0, port::LINK_LOST) > 0 && held.register(1, 0, port::RETRANSMITS) > 0);
+}
+
 #[test]
 fn what_cannot_be_is_refused() {
     let net = StockNet::new();
     let ended = Program::start(net.verbena(&["lag"])).wait(LIMIT);
     assert!(!ended.good() && ended.said.contains("is not running"), "{}", ended.said);
     let held = Held::new(&["--clock", "virtual"]);
-    held.refused(&["lag", "verbena0", "--mode", "xor"], "without --clock virtual");
+    held.refused(&["lag", "verbena0", "--mode", "802.3ad"], "use --mode xor");
     let held = Held::new(&[]);
     assert_eq!(held.verbena(&["lag"]), "verbena0 off\nverbena1 off\n");
     held.refused(&["lag", "verbena2", "--mode", "xor"], "there is no card 2");

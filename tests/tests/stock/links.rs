@@ -60,6 +60,23 @@ fn a_short_pull_is_survived() {
     }
 }
 
+/// In simulated time a program that waits in the kernel is told, too.
+#[test]
+fn a_pull_in_simulated_time() {
+    need("ibv_asyncwatch");
+    let _alone = alone();
+    let (net, holder) = StockNet::held(&["--clock", "virtual"]);
+    let mut watch = net.start("stdbuf", &["-oL", "ibv_asyncwatch", "-d", "verbena0"]);
+    watch.expect("async event FD", LIMIT);
+    link(&net, &["verbena1/1", "down"]);
+    watch.expect("IBV_EVENT_PORT_ERR (10), port 1", LIMIT);
+    assert!(link(&net, &["verbena0/1"]).contains("down"));
+    link(&net, &["verbena0/1", "up"]);
+    watch.expect("IBV_EVENT_PORT_ACTIVE (9), port 1", LIMIT);
+    drop((watch, holder));
+    net.expect_gone();
+}
+
 /// What is not acknowledged for all retries ends as on a card.
 #[test]
 fn a_long_pull_ends_in_retry_exceeded() {
@@ -130,10 +147,6 @@ fn links_that_are_none_are_refused() {
         assert!(!ended.good() && ended.said.contains(why), "{words:?}: {}", ended.said);
     };
     refused(&["verbena0/1", "down"], "is not running");
-    let holder = net.hold(&["--clock", "virtual"]);
-    refused(&["verbena0/1", "down"], "--fault down=2ms..5ms");
-    drop(holder);
-    net.expect_gone();
     let _holder = net.hold(&[]);
     refused(&["verbena2/1", "down"], "there is no card 2");
     refused(&["verbena0/3", "down"], "there is no port 3");
