@@ -63,7 +63,7 @@ pub trait Env {
     fn watch(&mut self, card: u16, qp: u16);
     /// A QP timer was armed for this time (ns).
     fn timer(&mut self, at: u64);
-    /// Links of a card have changed, or whether its ports are one.
+    /// Links of a card have changed, or whether its ports are one; by the wall clock the card is asked for that.
     fn links_changed(&mut self) {}
 
     /// Asks who has an IP address on the link of a port, from an address of that port. True:

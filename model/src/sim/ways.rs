@@ -76,14 +76,13 @@ impl Engine<'_> {
     #[cold]
     fn loses(&self, packet: &Packet, way: (PortId, PortId)) -> bool {
         let (cut, now) = (self.is_cut(way), self.env.sim.now / 1000);
-        if packet.is_frame() {
-            self.world.count_cut_frame(way, now);
-            // One for all comes to those that can be reached.
-            return cut && way.1 != PortId::ALL;
+        // A frame for all comes to those that can be reached.
+        let of_all = packet.is_frame() && way.1 == PortId::ALL;
+        match packet.is_frame() {
+            true if cut || of_all => self.world.count_cut_frame(way, now),
+            false if cut => self.world.count_cut(way, 1, now),
+            _ => {}
         }
-        if cut {
-            self.world.count_cut(way, 1, now);
-        }
-        cut
+        cut && !of_all
     }
 }

@@ -317,7 +317,8 @@ fn simulated_time_shows_what_two_cables_give() {
         if !bond.is_empty() {
             held.bond(bond);
         }
-        let pair = Pair { limit: LIMIT, ..Pair::new(&held.net, "ib_write_bw", &["-n", "200", "-q", count]) };
+        let arguments = ["-n", "200", "-q", count];
+        let pair = Pair { limit: LIMIT, ..Pair::new(&held.net, "ib_write_bw", &arguments) };
         let said = pair.run().unwrap_or_else(|error| panic!("{bond:?}: {error}")).client.said;
         (first_row(&said)[3], said, held.received())
     };
@@ -325,9 +326,11 @@ fn simulated_time_shows_what_two_cables_give() {
     let (backup, _, received) = run(&["--mode", "active-backup"], "4");
     assert!((backup / one - 1.0).abs() < 0.01, "{backup} MiB/s by one of two, {one} by one");
     assert_eq!(received[1], 0, "the backup");
-    for (bond, count) in [(&["--mode", "xor"][..], "4"), (&["--mode", "xor", "--select", "hash"], "16")] {
+    // A hash gives one port some more of the connections than the other.
+    let hash = ["--mode", "xor", "--select", "hash"];
+    for (bond, count, least) in [(&hash[..2], "4", 1.8), (&hash[..], "16", 1.5)] {
         let (both, said, received) = run(bond, count);
-        assert!(both > 1.8 * one && both < 2.01 * one, "{bond:?}: {both} MiB/s by both, {one} by one");
+        assert!(both > least * one && both < 2.01 * one, "{bond:?}: {both} MiB/s by both, {one} by one");
         assert!(received.iter().all(|&bytes| bytes > 10 << 20), "{bond:?}: {received:?}");
         assert_eq!(said, run(bond, count).1, "{bond:?}");
     }
