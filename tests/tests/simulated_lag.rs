@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use driver::{Device, SendWr};
-use fpga_regs::{CqeStatus, LacpRate, LagMode, LagSelect, QpType, WqeOpcode};
+use fpga_regs::{CqeStatus, EventKind, LacpRate, LagMode, LagSelect, QpType, WqeOpcode};
 use model::attach::{plug, LiveCapture, NetOptions};
 use model::congestion::SwitchOptions;
 use model::link::live::View;
 use model::link::Wire;
 use model::packet::PortId;
 use model::profile::Profile;
-use tests::{connect, Net, Options, Side, TestCard, QKEY};
+use tests::{connect, expect_async, Net, Options, Side, TestCard, QKEY};
 
 /// Connections, of which each port has some, and messages of each.
 const CONNECTIONS: usize = 4;
@@ -306,6 +306,7 @@ fn without_a_bond_a_pull_is_a_pause() {
         x.expect(0);
         let pull = |pulled| plug(&net.socket(), PortId { card: 1, port: 0 }, pulled).expect("a cable");
         assert!(!pull(true), "{wire:?}");
+        expect_async(&a, EventKind::PORT_ERR, 1);
         let lost = || [&a, &b].map(|card| card.query_port(1).expect("the port").counter("LINK_LOST"));
         // Each look takes a while.
         let until = Instant::now() + Duration::from_secs(30);
@@ -313,6 +314,7 @@ fn without_a_bond_a_pull_is_a_pause() {
             assert!(x.poll().is_none() && Instant::now() < until, "{wire:?}: {:?}", lost());
         }
         assert!(pull(false), "{wire:?}");
+        expect_async(&a, EventKind::PORT_ACTIVE, 1);
         x.expect(1);
         assert!(x.buffer[..2 * BYTES] == y.buffer[..2 * BYTES], "{wire:?}");
         assert!(a.query_port(1).expect("the port").counter("RETRANSMITS") > 0, "{wire:?}");

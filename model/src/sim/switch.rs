@@ -291,8 +291,7 @@ impl Engine<'_> {
             return self.env.sim.release(slot);
         }
         let sim = &mut *self.env.sim;
-        let now = sim.now;
-        let packet = sim.slots.get(slot).packet.get();
+        let (now, packet) = (sim.now, sim.slots.get(slot).packet.get());
         let len = packet.payload.len() as u32;
         let (Some(from), Some(to)) = (connector(packet.src), connector(packet.dst)) else {
             // Multicast waits in no queue.
