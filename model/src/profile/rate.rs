@@ -39,6 +39,12 @@ impl Rate {
         debug_assert!(bytes <= Rate::MAX_BYTES);
         (bytes * self.ps_per_byte + (1 << (SHIFT - 1))) >> SHIFT
     }
+
+    /// Bytes that pass in a time (ps).
+    #[must_use]
+    pub fn bytes_in(self, time: u64) -> u64 {
+        (u128::from(time) * u128::from(self.bits_per_second) / 8_000_000_000_000) as u64
+    }
 }
 
 plain! {
@@ -58,5 +64,6 @@ mod tests {
         let exact = (1u128 << 20) * 8_000_000_000_000 / 57_880_000_000;
         assert!(u128::from(pcie.time(1 << 20)).abs_diff(exact) <= 1);
         assert_eq!(Rate::new(100_000_000).time(Rate::MAX_BYTES), Rate::MAX_BYTES * 80_000);
+        assert_eq!(Rate::new(10_000_000_000).bytes_in(1538 * 800), 1538);
     }
 }

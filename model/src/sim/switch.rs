@@ -17,7 +17,7 @@ use crate::device::raw::MAX_FRAME;
 use crate::link::faults::{mark, mix};
 use crate::packet::{Packet, PortId, CONGESTION};
 use crate::plain::{plain, Flag};
-use crate::profile::{Profile, Rate};
+use crate::profile::Profile;
 use fpga_regs::regs::port;
 
 /// Bytes that a pause frame takes on the wire, with preamble and gap (IEEE 802.3, annex 31D).
@@ -104,11 +104,6 @@ pub struct Switch {
     ports: [Connector; CONNECTORS],
 }
 
-/// Bytes that pass in a time.
-fn bytes_in(time: u64, rate: Rate) -> u64 {
-    (u128::from(time) * u128::from(rate.bits_per_second()) / 8_000_000_000_000) as u64
-}
-
 /// The queue that a packet waits in, here and at the MAC.
 pub(super) fn class(packet: &Packet) -> usize {
     usize::from(!packet.is_notification())
@@ -125,7 +120,7 @@ impl Switch {
             let (wire, rate) = (&profile.wire, profile.wire.rate_bps);
             // A frame in progress delays the pause, one is being sent when it comes, and one made the switch send it;
             // the rest was on the cables.
-            let under_way = 3 * LARGEST + PAUSE_BYTES + bytes_in(2 * wire.cable_ps, rate);
+            let under_way = 3 * LARGEST + PAUSE_BYTES + rate.bytes_in(2 * wire.cable_ps);
             self.pfc = true.into();
             (self.xoff, self.xon) = (pfc.xoff, pfc.xon);
             self.headroom = pfc.headroom.unwrap_or(under_way);
