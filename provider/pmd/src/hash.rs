@@ -109,7 +109,7 @@ pub unsafe extern "C" fn table_update<C: Card>(dev: *mut EthDev, list: *mut Reta
             let mut entries = dev.port.spread.entries;
             chosen(list, size)?.for_each(|(n, queue)| entries[n] = *queue);
             let queues = dev.work_queues();
-            dev.port.spread.set_entries(entries, &queues)
+            dev.port.redirect(entries, &queues)
         })
     }
 }

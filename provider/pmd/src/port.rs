@@ -10,7 +10,7 @@ use crate::abi::ethdev::Mac;
 use crate::flow;
 use crate::flow::action::Actions;
 use crate::flow::rules::{Queues, Rules};
-use crate::spread::Spread;
+use crate::spread::{Group, Spread, ENTRIES};
 use crate::watch::Watch;
 
 /// The address of everybody.
@@ -44,12 +44,13 @@ pub enum Tag {
 const DEFAULT: (Filter, Tag) = (Filter::Promiscuous, Tag::Any);
 
 /// A rule for frames of the port's own filters.
-fn rule(filter: Filter, tag: Tag, port: u8, precedence: u16) -> FlowContext {
+fn rule(filter: Filter, tag: Tag, port: u8) -> FlowContext {
     let rule = FlowContext::new().with_port(port);
     if (filter, tag) == DEFAULT {
         return rule.with_kind(FlowKind::ALL_DEFAULT);
     }
-    let rule = rule.with_precedence(precedence);
+    // After all rules of the program.
+    let rule = rule.with_precedence(u16::MAX);
     let rule = match filter {
         Filter::Address(mac) => rule.with_dmac(mac).with_dmac_mask([0xff; 6]),
         Filter::Groups => rule.with_dmac(GROUP_BIT).with_dmac_mask(GROUP_BIT),
@@ -119,16 +120,14 @@ pub struct Port<C: Card> {
     /// What the card's counters were when they were zeroed, in their order.
     pub zero: Vec<u64>,
     /// Which receive queue gets a frame.
-    pub spread: Spread<C>,
+    pub spread: Spread,
     /// The rules of the program.
     pub flows: Rules<C>,
     filters: BTreeMap<(Filter, Tag), Flow<C>>,
     /// Who tells the program of changes of the link, while the port is started and asked to.
     pub watch: Option<Watch>,
     /// What the rules give frames to, while the port is started.
-    group: Option<Arc<Qp<C>>>,
-    /// The precedence of the rules that are made for it: after all rules of the program.
-    precedence: u16,
+    group: Option<Group<C>>,
 }
 
 impl<C: Card> Port<C> {
@@ -147,7 +146,6 @@ impl<C: Card> Port<C> {
             filters: BTreeMap::new(),
             watch: None,
             group: None,
-            precedence: u16::MAX,
         })
     }
 
@@ -176,30 +174,35 @@ impl<C: Card> Port<C> {
     }
 
     /// The work queues receive what the port is to receive, spread as is set. Also while they do so already in another way:
-    /// frames come by the rules of one of the two, which have another precedence. Of those for the default rule, which has none,
-    /// some may be lost.
+    /// then all frames go to one of them until the rules are exchanged, as it gets one copy of a frame that two rules give it.
     fn receive(&mut self, queues: &[Arc<Qp<C>>]) -> Result<()> {
-        let group = self.spread.open(&self.device, &self.pd, queues)?;
-        self.precedence = if self.precedence == u16::MAX { u16::MAX - 1 } else { u16::MAX };
-        let wanted = self.wanted.with_tags();
-        let mut filters = self.made(&group, wanted.iter().filter(|filter| **filter != DEFAULT))?;
-        self.filters.remove(&DEFAULT);
-        filters.append(&mut self.made(&group, wanted.get(&DEFAULT).into_iter())?);
-        (self.filters, self.group) = (filters, Some(group));
-        Ok(())
+        let all = self.spread.queues(queues)?;
+        let meanwhile = match &self.group {
+            Some(_) => vec![all[0].clone(); ENTRIES],
+            None => all.clone(),
+        };
+        let old = self.group.as_ref().map(|old| old.table.clone());
+        old.as_ref().map_or(Ok(()), |old| old.modify(&meanwhile))?;
+        let new = self.spread.group(&self.device, &self.pd, &meanwhile);
+        let new = new.and_then(|new| Ok((self.made(&new.qp, &self.wanted.with_tags())?, new)));
+        let (filters, group) = match (new, &old) {
+            (Ok(new), _) => new,
+            (Err(error), None) => return Err(error),
+            (Err(error), Some(old)) => return old.modify(&all).and(Err(error)),
+        };
+        self.filters = filters;
+        self.group.insert(group).table.modify(&all)
     }
 
     /// Rules of these filters, which give frames to a group.
-    fn made<'a>(
+    fn made(
         &self,
         group: &Arc<Qp<C>>,
-        filters: impl Iterator<Item = &'a (Filter, Tag)>,
+        filters: &BTreeSet<(Filter, Tag)>,
     ) -> Result<BTreeMap<(Filter, Tag), Flow<C>>> {
-        let made = |&(filter, tag): &_| {
-            let rule = rule(filter, tag, self.number, self.precedence);
-            Ok(((filter, tag), group.create_flow(&rule)?))
-        };
-        filters.map(made).collect()
+        let made =
+            |&(filter, tag): &_| Ok(((filter, tag), group.create_flow(&rule(filter, tag, self.number))?));
+        filters.iter().map(made).collect()
     }
 
     /// Changes what it is to receive, at once if it is started. After an error it is as before.
@@ -209,7 +212,7 @@ impl<C: Card> Port<C> {
         if let Some(group) = &self.group {
             let filters = wanted.with_tags();
             let new = filters.iter().filter(|filter| !self.filters.contains_key(filter));
-            let mut new = self.made(group, new)?;
+            let mut new = self.made(&group.qp, &new.copied().collect())?;
             self.filters.append(&mut new);
             self.filters.retain(|filter, _| filters.contains(filter));
         }
@@ -228,7 +231,7 @@ impl<C: Card> Port<C> {
         }
         if let Some(group) = self.group.as_ref().filter(|_| self.wanted.by_vlan) {
             let new: BTreeSet<_> = its.filter(|filter| !self.filters.contains_key(filter)).collect();
-            let mut new = self.made(group, new.iter())?;
+            let mut new = self.made(&group.qp, &new)?;
             self.filters.append(&mut new);
         }
         self.wanted.vlans.insert(number);
@@ -243,6 +246,14 @@ impl<C: Card> Port<C> {
             return Ok(());
         }
         self.receive(queues).inspect_err(|_| (self.spread.key, self.spread.kinds) = before)
+    }
+
+    /// Changes the redirection table. That of a port that is started changes between two frames; else its queues may be to come.
+    pub fn redirect(&mut self, entries: [u16; ENTRIES], queues: &[Arc<Qp<C>>]) -> Result<()> {
+        let before = std::mem::replace(&mut self.spread.entries, entries);
+        let Some(group) = &self.group else { return Ok(()) };
+        let changed = self.spread.queues(queues).and_then(|all| group.table.modify(&all));
+        changed.inspect_err(|_| self.spread.entries = before)
     }
 
     /// Adds a rule of the program, whose frames go to some of these work queues. Gives its handle.
@@ -263,6 +274,5 @@ impl<C: Card> Port<C> {
         self.flows.stop();
         self.filters.clear();
         self.group = None;
-        self.spread.close();
     }
 }

@@ -54,31 +54,38 @@ pub fn group<C: Card>(
     pd.create_hash_qp(&device.create_table(&all)?, fields(kinds), key)
 }
 
+/// What gives the frames of a port's rules to its queues, while the port is started.
+pub struct Group<C: Card> {
+    /// What the rules name.
+    pub qp: Arc<Qp<C>>,
+    /// The queue of each entry.
+    pub table: Arc<Table<C>>,
+}
+
 /// How a port spreads frames.
-pub struct Spread<C: Card> {
+pub struct Spread {
     /// The key of the hash.
     pub key: [u8; HASH_KEY],
     /// Kinds of packets that are hashed; the others have the hash 0.
     pub kinds: u64,
     /// The queue of each entry.
     pub entries: [u16; ENTRIES],
-    /// While the port is started.
-    table: Option<Arc<Table<C>>>,
 }
 
-impl<C: Card> Default for Spread<C> {
+impl Default for Spread {
     fn default() -> Self {
-        Spread { key: SUITE_KEY, kinds: 0, entries: [0; ENTRIES], table: None }
+        Spread { key: SUITE_KEY, kinds: 0, entries: [0; ENTRIES] }
     }
 }
 
-impl<C: Card> Spread<C> {
+impl Spread {
     /// Entries that name the queues in turn.
     pub fn even(&mut self, queues: u16) {
         self.entries = std::array::from_fn(|n| n as u16 % queues.max(1));
     }
 
-    fn queues(&self, queues: &[Arc<Qp<C>>]) -> Result<Vec<Arc<Qp<C>>>> {
+    /// The work queue of each entry.
+    pub fn queues<C: Card>(&self, queues: &[Arc<Qp<C>>]) -> Result<Vec<Arc<Qp<C>>>> {
         let queue = |&n: &u16| queues.get(usize::from(n)).cloned();
         let all: Option<Vec<_>> = self.entries.iter().map(queue).collect();
         all.ok_or_else(|| {
@@ -86,29 +93,15 @@ impl<C: Card> Spread<C> {
         })
     }
 
-    /// A queue pair that spreads frames over the port's work queues, as is set now.
-    pub fn open(
-        &mut self,
+    /// A group that has these queues in its table, with the hash that is set now.
+    pub fn group<C: Card>(
+        &self,
         device: &Arc<Device<C>>,
         pd: &Arc<Pd<C>>,
         queues: &[Arc<Qp<C>>],
-    ) -> Result<Arc<Qp<C>>> {
-        let table = device.create_table(&self.queues(queues)?)?;
+    ) -> Result<Group<C>> {
+        let table = device.create_table(queues)?;
         let qp = pd.create_hash_qp(&table, fields(self.kinds), &self.key)?;
-        self.table = Some(table);
-        Ok(qp)
-    }
-
-    /// Sets the entries. Those of a port that is started change between two frames; else its queues may be to come.
-    pub fn set_entries(&mut self, entries: [u16; ENTRIES], queues: &[Arc<Qp<C>>]) -> Result<()> {
-        let before = std::mem::replace(&mut self.entries, entries);
-        let Some(table) = &self.table else { return Ok(()) };
-        let changed = self.queues(queues).and_then(|all| table.modify(&all));
-        changed.inspect_err(|_| self.entries = before)
-    }
-
-    /// The port is stopped.
-    pub fn close(&mut self) {
-        self.table = None;
+        Ok(Group { qp, table })
     }
 }

@@ -6,6 +6,7 @@ mod offloads;
 mod pause;
 mod releases;
 mod segments;
+mod sharing;
 mod vlan;
 
 use std::fs::{self, Permissions};

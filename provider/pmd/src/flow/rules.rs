@@ -41,7 +41,7 @@ pub struct Queues<'a, C: Card> {
     /// The port's protection domain.
     pub pd: &'a Arc<Pd<C>>,
     /// How the port spreads frames, whose key is that of rules which are made now and have none.
-    pub spread: &'a Spread<C>,
+    pub spread: &'a Spread,
     /// The work queues of the port's receive queues.
     pub queues: &'a [Arc<Qp<C>>],
 }
