@@ -31,12 +31,13 @@ pub fn frames_of_other_vlans_are_filtered() {
     net.expect_gone();
 }
 
-/// More VLANs than the card has room for, with many addresses, are refused, and what was asked for before is received.
+/// More VLANs than the card has room for, with many addresses, are refused, and what was asked for before is received. So is
+/// another hash, whose rules have to be there beside the old ones: the redirection table is that of the old ones still.
 #[test]
 pub fn all_vlans_are_a_rule_each() {
     let _alone = alone();
     let net = StockNet::new();
-    let (mut sender, mut receiver) = (sender(&net), receiver(&net, &[]));
+    let (mut sender, mut receiver) = (sender(&net), receiver(&net, &["--rss-udp"]));
     let said = receiver.does("vlan set filter on 0\nrx_vlan add all 0");
     assert!(!said.contains("failed"), "{said}");
     let came = sent(&mut sender, &mut receiver, batch().len() - 1);
@@ -45,6 +46,14 @@ pub fn all_vlans_are_a_rule_each() {
     assert!(said.contains("TABLE_FULL"), "{said}");
     let came = sent(&mut sender, &mut receiver, batch().len() - 1);
     assert!(came.contains_key("vlan 5"), "{came:?}");
+    let said = receiver.does(&format!("port config 0 rss-hash-key ipv4-udp {}", "AB".repeat(40)));
+    assert!(said.contains("TABLE_FULL"), "{said}");
+    for part in (0..128).collect::<Vec<_>>().chunks(8) {
+        let entries: Vec<_> = part.iter().map(|n| format!("({n},3)")).collect();
+        receiver.does(&format!("port config 0 rss reta {}", entries.join(",")));
+    }
+    let came = sent(&mut sender, &mut receiver, batch().len() - 1);
+    assert!(came.values().all(|&queue| queue == 3), "{came:?}");
     sender.quit();
     receiver.quit();
     net.expect_gone();
