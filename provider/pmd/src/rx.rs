@@ -13,7 +13,8 @@ use driver::{AttrMask, Card, Cq, Device, Offloads, Pd, Qp, QpAttr, Result, Wc, W
 use fpga_regs::{CqeStatus, QpState};
 
 use crate::abi::mbuf::{
-    Mbuf, Mempool, HEADROOM, RX_IP_CKSUM_GOOD, RX_L4_CKSUM_GOOD, RX_MARKED, RX_RSS_HASH, RX_VLAN_STRIPPED,
+    Mbuf, Mempool, EXTERNAL, HEADROOM, RX_IP_CKSUM_GOOD, RX_L4_CKSUM_GOOD, RX_MARKED, RX_RSS_HASH,
+    RX_VLAN_STRIPPED,
 };
 use crate::counters::Counters;
 use crate::cut::TAG;
@@ -255,7 +256,7 @@ impl<C: Card> Places<C> {
                 mbuf.data_len = here as u16;
                 mbuf.next = null_mut();
                 mbuf.port = self.port;
-                mbuf.ol_flags = 0;
+                mbuf.ol_flags &= EXTERNAL;
                 mbuf.packet_type = 0;
             }
             pieces += 1;
@@ -275,7 +276,7 @@ impl<C: Card> Places<C> {
         // SAFETY: as above.
         unsafe {
             (*first).pkt_len = length;
-            (*first).ol_flags = offloads(wc.flags) | if wc.mark.is_some() { RX_MARKED } else { 0 };
+            (*first).ol_flags |= offloads(wc.flags) | if wc.mark.is_some() { RX_MARKED } else { 0 };
             (*first).packet_type = packet_type(wc.frame_kind);
             (*first).rss_hash = wc.imm;
             (*first).mark = wc.mark.unwrap_or_default();

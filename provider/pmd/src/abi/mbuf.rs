@@ -30,6 +30,8 @@ pub const TX_L4_MASK: u64 = 3 << 52;
 pub const TX_IP_CKSUM: u64 = 1 << 54;
 /// `RTE_MBUF_F_TX_VLAN`: a tag with `vlan_tci` is to be inserted.
 pub const TX_VLAN: u64 = 1 << 57;
+/// `RTE_MBUF_F_EXTERNAL`: its buffer is not in its pool. It is so as long as the pool is there.
+pub const EXTERNAL: u64 = 1 << 61;
 
 /// `struct rte_mbuf`: a piece of a packet.
 #[repr(C, align(64))]

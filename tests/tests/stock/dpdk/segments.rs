@@ -205,3 +205,31 @@ fn what_cannot_be_cut_is_refused() {
     receiver.quit();
     net.expect_gone();
 }
+
+/// Received in mbufs whose data is elsewhere (`rte_pktmbuf_pool_create_extbuf`): DPDK's own cutting refers to that data, and frees
+/// what refers to it.
+#[test]
+fn what_came_into_buffers_of_the_program_is_cut_by_dpdk() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let pcap = Pcap::new();
+    let options = ["-i", "--forward-mode=csum", "--mbuf-size=4352", "--mp-alloc=xbuf", ANY_LENGTH];
+    let mut receiver = Testpmd::start(&net, &["net_verbena1", &pcap.writer()], &options);
+    receiver.does(
+        "port stop all\ncsum set tcp hw 1\nset gso segsz 1514\nset port 1 gso on\nport start all\nstart",
+    );
+    let message = message(false, false, 0, 0x18, 2 * MSS);
+    // There are receives for all.
+    let mut sender = Sender::of(&net, &vec![message.frame.clone(); 100]);
+    sender.sends();
+    receiver.asks("show port stats 1", "TX-packets: 200 ");
+    sender.quit();
+    receiver.quit();
+    let came = pcap.frames();
+    assert_eq!(came.len(), 200);
+    for (n, frame) in came.iter().enumerate() {
+        let from = message.data + n % 2 * MSS;
+        assert!(frame[message.data..] == message.frame[from..from + MSS], "frame {n}");
+    }
+    net.expect_gone();
+}
