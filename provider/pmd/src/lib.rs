@@ -17,6 +17,7 @@
 //! | `kinds` | what kind of packet a frame is |
 //! | `turns` | which places of a receive queue the card has |
 //! | `watch` | who tells the program that the link has changed |
+//! | `headers` | where the card finds the headers of a frame, and checksums that are elsewhere |
 //! | `cut` | TCP that the card cuts into frames |
 //! | `slots` | the memory that the card reads and writes |
 
@@ -32,6 +33,7 @@ mod cut;
 mod dev;
 mod flow;
 mod hash;
+mod headers;
 mod info;
 mod kinds;
 mod ops;

@@ -14,6 +14,7 @@ use fpga_regs::{CqeStatus, QpState, QpType, WqeOpcode};
 use crate::abi::mbuf::{set_errno, Mbuf, TX_IP_CKSUM, TX_L4_MASK, TX_TCP_SEG, TX_VLAN};
 use crate::counters::Counters;
 use crate::cut::{Cut, TAG};
+use crate::headers;
 use crate::slots::{Slots, MAX_FRAME};
 
 /// Every so many packets one asks for a completion, and those that others wait for.
@@ -22,6 +23,9 @@ const SIGNAL_EVERY: u32 = 16;
 const HEADER: u32 = 14;
 /// Completions that are looked at in one go.
 const REAPED: usize = 64;
+
+/// What a packet asks for that has checksums.
+const CHECKSUMS: u64 = TX_IP_CKSUM | TX_L4_MASK;
 
 /// A raw packet queue pair that sends, and where its work completes.
 struct RawQp<C: Card> {
@@ -195,9 +199,26 @@ impl<C: Card> Sent<C> {
         unsafe { Mbuf::copy(packet, 0, self.slots.at(slot), length) };
         let next = self.head.wrapping_add(1);
         let signaled = waited_for || free == 1 || next % SIGNAL_EVERY == 0;
+        let asked = if asked & CHECKSUMS == 0 { asked } else { self.left_to_card(packet, slot, length) };
         let flags = offloads(asked) | if signaled { SendFlags::SIGNALED } else { SendFlags::empty() };
         let pushed = post.push_frame(next.into(), self.slots.sge(slot, length), flags, vlan_tci);
         self.posted(pushed.is_ok(), next, length)
+    }
+
+    /// What a packet asks the card for, after the checksums are filled in that the card does not find in the slot.
+    #[inline]
+    fn left_to_card(&self, packet: *const Mbuf, slot: usize, length: u32) -> u64 {
+        // SAFETY: the program's packet, and bytes of a slot that the card does not read yet.
+        let (asked, lengths, frame) = unsafe {
+            let frame = std::slice::from_raw_parts_mut(self.slots.at(slot), length as usize);
+            ((*packet).ol_flags, (*packet).lengths(), frame)
+        };
+        if headers::card_fills(frame, asked, &lengths) {
+            return asked;
+        }
+        // What is not there stays as it is, as it does in the card.
+        let _ = headers::fill(frame, asked, &lengths);
+        asked & !CHECKSUMS
     }
 
     /// As [`push`](Self::push), of TCP that the card cuts into frames. Its data takes as many slots as it needs.

@@ -26,6 +26,10 @@ pub const RX_L4_CKSUM_GOOD: u64 = 1 << 8;
 pub const TX_TCP_SEG: u64 = 1 << 50;
 /// `RTE_MBUF_F_TX_L4_MASK`: which checksum of layer 4 is asked for; 2, SCTP, is not announced.
 pub const TX_L4_MASK: u64 = 3 << 52;
+/// `RTE_MBUF_F_TX_TCP_CKSUM`.
+pub const TX_TCP_CKSUM: u64 = 1 << 52;
+/// `RTE_MBUF_F_TX_UDP_CKSUM`.
+pub const TX_UDP_CKSUM: u64 = 3 << 52;
 /// `RTE_MBUF_F_TX_IP_CKSUM`: the checksum of IPv4 is asked for.
 pub const TX_IP_CKSUM: u64 = 1 << 54;
 /// `RTE_MBUF_F_TX_VLAN`: a tag with `vlan_tci` is to be inserted.
@@ -152,7 +156,7 @@ pub fn set_errno(errno: c_int) {
 }
 
 /// Bytes of the headers of a packet that is to be cut into frames, and of the data in a frame.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Lengths {
     /// Of Ethernet.
     pub l2: usize,
