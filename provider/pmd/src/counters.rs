@@ -26,6 +26,11 @@ impl Counter {
         self.0.store(self.get().wrapping_add(more), Ordering::Relaxed);
     }
 
+    /// Takes from it what was added too much; called by the one thread.
+    pub fn take(&self, less: u64) {
+        self.0.store(self.get().saturating_sub(less), Ordering::Relaxed);
+    }
+
     /// What it is.
     #[inline]
     pub fn get(&self) -> u64 {

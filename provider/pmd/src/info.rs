@@ -155,7 +155,7 @@ pub unsafe extern "C" fn stats<C: Card>(dev: *mut EthDev, stats: *mut Stats) -> 
                 let counters = queue.counters();
                 let (packets, bytes, errors) =
                     (counters.packets.get(), counters.bytes.get(), counters.errors.get());
-                stats.opackets += packets - errors.min(packets);
+                stats.opackets += packets;
                 stats.obytes += bytes;
                 stats.oerrors += errors;
                 if n < QUEUE_COUNTERS {

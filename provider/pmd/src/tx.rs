@@ -89,6 +89,33 @@ struct Sent<C: Card> {
     /// Something failed that only a restart mends.
     broken: bool,
     counters: Arc<Counters>,
+    /// All that was posted, and what of it was sent.
+    posted: Posted,
+    done: Posted,
+    /// What was posted with each packet under way, by the slot behind it.
+    marks: Box<[Posted]>,
+}
+
+/// Packets that were posted one after the other.
+#[derive(Clone, Copy, Default)]
+struct Posted {
+    packets: u64,
+    bytes: u64,
+    /// Bytes of the last of them.
+    last: u32,
+}
+
+impl Posted {
+    fn add(&mut self, length: u32) {
+        let Posted { packets, bytes, .. } = *self;
+        *self = Posted { packets: packets + 1, bytes: bytes + u64::from(length), last: length };
+    }
+
+    /// Without the last.
+    fn before(&self) -> Posted {
+        let Posted { packets, bytes, last } = *self;
+        Posted { packets: packets.saturating_sub(1), bytes: bytes.saturating_sub(last.into()), last: 0 }
+    }
 }
 
 impl<C: Card> TxQueue<C> {
@@ -107,7 +134,18 @@ impl<C: Card> TxQueue<C> {
         let slots = Slots::new(pd, size as usize)?;
         let counters = Arc::<Counters>::default();
         let most = tso.then(|| device.ethernet().max_tso().min((size - 1) * slots.room()));
-        let sent = Sent { slots, size, most, head: 0, tail: 0, broken: false, counters: counters.clone() };
+        let sent = Sent {
+            slots,
+            size,
+            most,
+            head: 0,
+            tail: 0,
+            broken: false,
+            counters: counters.clone(),
+            posted: Posted::default(),
+            done: Posted::default(),
+            marks: vec![Posted::default(); size as usize].into(),
+        };
         Ok(TxQueue { raw, sent: UnsafeCell::new(sent), counters })
     }
 
@@ -154,10 +192,13 @@ impl<C: Card> Sent<C> {
     fn reap(&mut self, raw: &RawQp<C>) {
         let polled = raw.cq.poll(REAPED, |wc| {
             let done = wc.wr_id as u32;
-            let ours = done.wrapping_sub(self.tail) <= self.under_way();
-            match wc.status == CqeStatus::SUCCESS && ours {
-                true => self.tail = done,
-                false => self.broken = true,
+            let ours = (1..=self.under_way()).contains(&done.wrapping_sub(self.tail));
+            let mark = &self.marks[(done & (self.size - 1)) as usize];
+            match (wc.status, ours) {
+                (CqeStatus::SUCCESS, true) => (self.tail, self.done) = (done, *mark),
+                // Those before it were sent.
+                (_, true) if !self.broken => (self.broken, self.done) = (true, mark.before()),
+                _ => self.broken = true,
             }
         });
         if polled.is_err() || self.broken {
@@ -171,9 +212,12 @@ impl<C: Card> Sent<C> {
         if let Err(error) = raw.restart() {
             return crate::abi::log(&format!("a transmit queue does not restart: {error}"));
         }
-        self.counters.errors.add(u64::from(self.under_way()));
+        let lost = self.posted.packets.saturating_sub(self.done.packets);
+        self.counters.packets.take(lost);
+        self.counters.bytes.take(self.posted.bytes.saturating_sub(self.done.bytes));
+        self.counters.errors.add(lost);
         self.broken = false;
-        self.tail = self.head;
+        (self.tail, self.done) = (self.head, self.posted);
     }
 
     /// Posts a packet, or drops one that the card cannot send; false if it has to wait, for one that completes: the last
@@ -263,6 +307,8 @@ impl<C: Card> Sent<C> {
     fn posted(&mut self, pushed: bool, next: u32, length: u32) -> bool {
         if pushed {
             self.head = next;
+            self.posted.add(length);
+            self.marks[(next & (self.size - 1)) as usize] = self.posted;
             self.counters.packets.add(1);
             self.counters.bytes.add(u64::from(length));
         }
@@ -272,7 +318,6 @@ impl<C: Card> Sent<C> {
     /// Drops a packet that the card cannot send.
     #[cold]
     fn refuse(&mut self) -> bool {
-        self.counters.packets.add(1);
         self.counters.errors.add(1);
         true
     }

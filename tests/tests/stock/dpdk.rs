@@ -7,6 +7,7 @@ mod pause;
 mod releases;
 mod segments;
 mod sharing;
+mod statistics;
 mod vlan;
 
 use std::fs::{self, Permissions};

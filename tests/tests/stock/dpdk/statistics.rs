@@ -1,0 +1,38 @@
+//! What a port counts.
+
+use super::flow::counter;
+use super::*;
+
+/// Frames that are no frames are errors, and nothing else that was sent.
+#[test]
+fn what_cannot_be_sent_is_counted_as_an_error_alone() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let pcap = Pcap::new();
+    let frame = |length: usize| {
+        let start = [2, 0x56, 0x42, 0, 1, 0, 2, 9, 9, 9, 9, 9, 0x88, 0xb5];
+        start.into_iter().chain(std::iter::repeat(7)).take(length).collect::<Vec<u8>>()
+    };
+    let lengths = [10, 60, 13, 100, 200];
+    let mut receiver = Testpmd::start(&net, &["net_verbena1"], &["-i", "--forward-mode=rxonly"]);
+    receiver.does("start");
+    let reader = pcap.reader(&lengths.map(frame));
+    let mut sender = Testpmd::start(&net, &[&reader, "net_verbena0"], &["-i"]);
+    sender.types("start");
+    receiver.asks("show port stats 0", "RX-bytes:  360\n");
+    let said = sender.does("show port stats 1\nshow port xstats 1");
+    for (name, number) in [
+        ("TX-packets", 3),
+        ("TX-bytes", 360),
+        ("TX-errors", 2),
+        ("tx_good_packets", 3),
+        ("tx_q0_packets", 3),
+        ("tx_q0_bytes", 360),
+    ] {
+        assert_eq!(last(&said, name), number, "{name}: {said}");
+    }
+    assert_eq!(counter(&mut receiver, "rx_q0_packets"), 3);
+    sender.quit();
+    receiver.quit();
+    net.expect_gone();
+}
