@@ -87,7 +87,8 @@ impl Device {
         }
         if !self.qps[q].resp.has_recv.get() && self.take_recv(q, env).is_err() {
             self.qps[q].resp.has_recv = false.into();
-            self.count(own, port::RX_NO_RECV);
+            // The receives are those of the port that software knows.
+            self.count(self.known_port(own), port::RX_NO_RECV);
             return false;
         }
         let tag = found.stripped_by(&self.qps[q]);

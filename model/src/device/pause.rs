@@ -37,12 +37,12 @@ impl Device {
 
     /// Whether a port (from 0) asks senders to stop while receives are missing.
     pub(crate) fn asks_to_stop(&self, port: u8) -> bool {
-        !self.pauses[usize::from(port) % PORTS].asks_not.get()
+        !self.pauses[usize::from(self.known_port(port)) % PORTS].asks_not.get()
     }
 
     /// Whether a port (from 0) stops when it is asked to.
     pub(crate) fn stops(&self, port: u8) -> bool {
-        !self.pauses[usize::from(port) % PORTS].stops_not.get()
+        !self.pauses[usize::from(self.known_port(port)) % PORTS].stops_not.get()
     }
 }
 

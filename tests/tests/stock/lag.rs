@@ -253,6 +253,35 @@ fn dpdk_is_a_partner() {
     end.quit();
 }
 
+/// The receives of DPDK's one port are missing whichever cable a frame comes by: it asks nobody to wait, and counts what is lost.
+#[test]
+fn dpdk_has_the_flow_control_and_the_losses_of_both_cables() {
+    const FRAMES: usize = 300;
+    let _alone = alone();
+    let held = Held::new(&[]);
+    held.verbena(&["lag", "verbena1", "--mode", "xor"]);
+    held.wait_for("a bond", || held.verbena(&["lag", "verbena1"]).matches(" active ").count() == 2);
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("frames.pcap");
+    let frame = [&[2, 0x56, 0x42, 0, 1, 0, 2, 9, 9, 9, 9, 9, 0x88, 0xb5][..], &[7; 100]].concat();
+    crate::pcap::write(&file, &vec![frame; FRAMES]);
+    let reader = format!("net_pcap0,rx_pcap={}", file.display());
+    // It has 256 receives, and takes nothing until it is told to.
+    let mut receiver = Testpmd::start(&held.net, &["net_verbena1"], &["-i", "--rxd=256"]);
+    receiver.does("set flow_ctrl rx on tx off 0 0 0 0 mac_ctrl_frame_fwd off autoneg off 0\nset fwd rxonly");
+    for (n, cable) in ["net_verbena0p2", "net_verbena0"].into_iter().enumerate() {
+        let mut sender = Testpmd::start(&held.net, &[&reader, cable], &["-i"]);
+        sender.types("start");
+        sender.asks("show port stats 1", &format!("TX-packets: {FRAMES} "));
+        receiver.asks("show port stats 0", &format!("RX-missed: {} ", (n + 1) * FRAMES - 256));
+        sender.quit();
+    }
+    for number in [0, 1] {
+        assert_eq!(held.register(1, number, port::TX_PAUSE), 0, "nobody is asked to wait");
+    }
+    receiver.quit();
+}
+
 /// Port 1 finds no partner and is used on its own; port 2, which is left out, finds one, and replaces it.
 #[test]
 fn a_port_that_is_left_out_negotiates() {
