@@ -225,9 +225,6 @@ impl World {
         for at in self.reached_ports(way, now()).filter(|&at| at == way.1 || at != way.0) {
             let counters = &self.cards[usize::from(at.card)].counters[usize::from(at.port)];
             counters.add(port::RX_OVERFLOW, copies.lost.into());
-            if copies.all().iter().any(|copy| copy.at == at) {
-                continue;
-            }
             if copies.dropped.contains(&at) {
                 counters.add(port::RX_RULE_DROP, 1);
             } else if copies.all().is_empty() {

@@ -373,19 +373,23 @@ impl Device {
             }
             !own
         };
+        let (mut drops, mut kept) = (false, false);
         self.rules_for(at, fields, &mut |rule| {
             let came = add(copies, &rule);
-            if rule.qp.is_none() {
-                copies.dropped.push(at);
-            }
+            drops |= rule.qp.is_none();
+            kept |= rule.keeps && rule.qp.is_some() && came;
             copies.counted.extend(rule.counts.filter(|_| came).map(|rule| (self.id, rule)));
         });
+        // Copies that others take beside the rules do not count.
+        if drops && !kept {
+            copies.dropped.push(at);
+        }
         if fields.is_multicast() {
             let dmac = fields.dmac();
             for group in self.mcast.iter().filter(|group| group.count != 0 && group.gid[10..] == dmac) {
                 let members = &group.qps[..(group.count as usize).min(group.qps.len())];
                 for &q in members {
-                    add(copies, &Taken { qp: Some(q), mark: None, counts: None });
+                    add(copies, &Taken { qp: Some(q), keeps: false, mark: None, counts: None });
                 }
             }
         }

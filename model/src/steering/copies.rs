@@ -33,7 +33,7 @@ pub(crate) struct Copies {
     sender: (u16, u16),
     /// Copies for which there was no room.
     pub lost: u32,
-    /// The ports at which a rule drops the frame.
+    /// The ports at which a rule drops the frame and none of its priority gives it to a queue.
     pub dropped: SmallVec<[PortId; 2]>,
     /// The rules that count it, by card and place.
     pub counted: SmallVec<[(u16, u16); 2]>,

@@ -73,6 +73,8 @@ struct Count {
 pub(crate) struct Taken {
     /// Index of the queue pair that gets it; nobody does if the rule drops it.
     pub qp: Option<u16>,
+    /// Rules of worse priority do not get it.
+    pub keeps: bool,
     /// What the rule marks it with.
     pub mark: Option<u32>,
     /// The place of the rule, if it counts.
@@ -269,7 +271,9 @@ impl Rules {
 
     /// What the rules of a group do with a frame, those that take it.
     fn matching(&self, n: usize, fields: &Fields) -> impl Iterator<Item = Taken> + use<'_> {
-        let value = fields.under(&self.groups[n].mask);
+        let group = &self.groups[n];
+        let value = fields.under(&group.mask);
+        let keeps = group.kind == FlowKind::NORMAL.0 && !group.dont_trap.get();
         let mut next = self.lists[list_of(n, &value)];
         // Not for ever, whatever is in shared memory.
         let mut left = self.count.min(MAX_RULES as u32);
@@ -281,8 +285,9 @@ impl Rules {
             Some((place, rule))
         });
         let list = list.filter(move |(_, rule)| usize::from(rule.group) == n && rule.value == value);
-        list.map(|(place, rule)| Taken {
+        list.map(move |(place, rule)| Taken {
             qp: (!rule.drop.get()).then_some(rule.qp),
+            keeps,
             mark: rule.marked.get().then_some(rule.mark),
             counts: rule.counted.get().then_some(place),
         })

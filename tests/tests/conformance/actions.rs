@@ -1,8 +1,8 @@
 //! What flow rules do with frames, and what completions say of these.
 
 use driver::FlowCount;
-use fpga_regs::{FlowContext, FrameKind, QpType, WqeOpcode};
-use tests::{on_one_and_two_cards, Options};
+use fpga_regs::{FlowContext, FlowKind, FrameKind, QpType, WqeOpcode};
+use tests::{on_one_and_two_cards, Options, Side};
 
 const GROUP: [u8; 6] = [1, 0x50, 0x56, 0x19, 0x20, 0xa7];
 
@@ -45,5 +45,42 @@ fn frames_are_marked_and_counted() {
         assert_eq!(counts, [frames(4), frames(8), frames(0)]);
         arp.destroy().expect("it was there");
         assert_eq!(arp.count().map_err(|error| error.errno()), Err(libc::ENOENT));
+    });
+}
+
+/// By a rule that nobody of its priority takes it from; whoever else gets a copy only watches.
+#[test]
+fn what_rules_drop_is_counted_though_somebody_watches() {
+    let raw = Options { qp_type: QpType::RAW_PACKET, ..Default::default() };
+    on_one_and_two_cards(raw, |x, y| {
+        let mac = y.device.query_port(1).expect("a port").mac;
+        let all = FlowContext::new().with_port(1).with_dmac(mac).with_dmac_mask([0xff; 6]);
+        let sniffer = FlowContext::new().with_port(1).with_kind(FlowKind::SNIFFER);
+        let dropping = all.with_precedence(1).with_drop(true).with_counted(true);
+        let dropping = y.qp.create_flow(&dropping).expect("a rule");
+        let dropped = |y: &Side| {
+            // The answer comes when the frame is done with.
+            dropping.count().expect("a count");
+            y.device.query_port(1).expect("a port").counter("RX_RULE_DROP")
+        };
+        let copying = y.qp.create_flow(&all.with_dont_trap(true)).expect("a rule");
+        let frame = |x: &mut Side, y: &mut Side| {
+            let before = dropped(y);
+            x.buffer[..64].fill(0);
+            x.buffer[..6].copy_from_slice(&mac);
+            y.recv(1, &[y.sge(0, 2000)]);
+            x.post(&[x.wr(0, WqeOpcode::RAW_ETH, &[x.sge(0, 64)])]);
+            x.expect(0);
+            y.expect(1);
+            dropped(y) - before
+        };
+        assert_eq!(frame(x, y), 1, "a copy is no reason to keep it");
+        copying.destroy().expect("it was there");
+        let watching = y.qp.create_flow(&sniffer).expect("a rule");
+        assert_eq!(frame(x, y), 1, "nor is a sniffer");
+        let _taking = y.qp.create_flow(&all.with_precedence(1)).expect("a rule");
+        assert_eq!(frame(x, y), 0, "one of the same priority has it");
+        watching.destroy().expect("it was there");
+        assert_eq!(frame(x, y), 0);
     });
 }
