@@ -59,7 +59,12 @@ fn rule(filter: Filter, tag: Tag, port: u8) -> FlowContext {
     match tag {
         Tag::Any => rule,
         Tag::None => rule.with_tags_mask(FrameTags::ANY),
-        Tag::Vlan(number) => rule.with_vlan_tci(number).with_vlan_tci_mask(0xfff),
+        // Of 802.1Q: one of 802.1ad is no tag of a VLAN.
+        Tag::Vlan(number) => rule
+            .with_vlan_tci(number)
+            .with_vlan_tci_mask(0xfff)
+            .with_tags(FrameTags::ANY)
+            .with_tags_mask(FrameTags::ANY | FrameTags::SERVICE),
     }
 }
 

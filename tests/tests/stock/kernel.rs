@@ -292,6 +292,14 @@ fn connections_are_spread_over_queues() {
     end(&net, hosts);
 }
 
+const SERVICE_TAGGED: &str = "
+import socket, sys
+port = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+port.bind(('vb0', 0))
+for n in range(50):
+    port.send(bytes.fromhex(sys.argv[1] + '020909090909' + '88a8006b' + '88b5') + bytes(60))
+";
+
 /// Frames of a VLAN come to its interface alone.
 #[test]
 fn a_vlan_has_an_interface_of_its_own() {
@@ -309,6 +317,10 @@ fn a_vlan_has_an_interface_of_its_own() {
     let before = b.received("vb0");
     a.pings("192.0.2.2", &["-s", "100"]);
     assert!(b.received("vb0") - before < 10, "tagged frames came untagged");
+    // A tag of 802.1ad with the same number is none of the VLAN's.
+    let before = b.received("vb0");
+    a.run(&["python3", "-c", SERVICE_TAGGED, &MAC.replace(':', "")]);
+    wait_for("the other kind of tag", || b.received("vb0") >= before + 50);
     for n in 0..2 {
         ran(&net, &["port", "down", &format!("verbena{n}/1"), "--vlan", "107"]);
     }

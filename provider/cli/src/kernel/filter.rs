@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use driver::{Card, Flow, Qp};
-use fpga_regs::{FlowContext, FlowKind};
+use fpga_regs::{FlowContext, FlowKind, FrameTags};
 use netlink_packet_route::link::{LinkAttribute, LinkMessage};
 use netlink_packet_route::RouteNetlinkMessage;
 use rustix::event::{PollFd, PollFlags};
@@ -79,7 +79,14 @@ impl<C: Card> Filter<C> {
     pub fn open(group: Arc<Qp<C>>, port: u8, vlan: Option<u16>) -> Result<Self> {
         let rule = FlowContext::new().with_kind(FlowKind::KERNEL).with_port(port);
         let rule = match vlan {
-            Some(vlan) => rule.with_vlan_tci(vlan).with_vlan_tci_mask(0xfff),
+            // Of 802.1Q: the card strips no tag of 802.1ad.
+            Some(vlan) => {
+                let both = FrameTags::ANY | FrameTags::SERVICE;
+                rule.with_vlan_tci(vlan)
+                    .with_vlan_tci_mask(0xfff)
+                    .with_tags(FrameTags::ANY)
+                    .with_tags_mask(both)
+            }
             // The interface of the port gets what those of its VLANs do not.
             None => rule.with_precedence(2),
         };

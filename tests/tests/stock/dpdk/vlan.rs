@@ -8,7 +8,10 @@ use super::*;
 pub fn frames_of_other_vlans_are_filtered() {
     let _alone = alone();
     let net = StockNet::new();
-    let (mut sender, mut receiver) = (sender(&net), receiver(&net, &[]));
+    let mut frames: Vec<_> = batch().into_iter().map(|(_, frame)| frame).collect();
+    // A tag of 802.1ad with the number of a VLAN is none of it.
+    frames.push([&[2, 0x56, 0x42, 0, 1, 0, 2, 9, 9, 9, 9, 9, 0x88, 0xa8, 0, 5][..], &[0; 300]].concat());
+    let (mut sender, mut receiver) = (Sender::of(&net, &frames), receiver(&net, &[]));
     let all = batch().len();
     // Who says which VLANs, how many frames come, and which of the three that differ do.
     for (commands, count, [nobodys, five, six]) in [
@@ -24,8 +27,8 @@ pub fn frames_of_other_vlans_are_filtered() {
         let has = ["nobody's", "vlan 5", "vlan 6"].map(|name| came.contains_key(name));
         assert_eq!((came.len(), has), (count, [nobodys, five, six]), "{commands}: {said}");
     }
-    // Two VLANs that were filtered, in four batches, and three times nobody's frame.
-    assert_eq!(counter(&mut receiver, "rx_no_rule"), 8);
+    // Two VLANs that were filtered, in four batches, in which the tag of the other kind was, too, and three times nobody's frame.
+    assert_eq!(counter(&mut receiver, "rx_no_rule"), 12);
     sender.quit();
     receiver.quit();
     net.expect_gone();
