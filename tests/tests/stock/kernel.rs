@@ -357,6 +357,15 @@ fn frames_come_to_the_macs_that_the_kernel_wants() {
     a.run(&["ip", "neigh", "flush", "dev", "vb0"]);
     wait_for("no frames to the new MAC", || come(other) >= 200);
     assert!(come(another) < 200 && come(MAC) < 200);
+    // An interface on top of it, with a MAC of its own, in another namespace: it is not told of what that wants.
+    let container = Host::new();
+    let on_top = ["ip", "link", "add", "mv0", "link", "vb0", "netns", &container.pid, "type", "macvlan"];
+    b.run(&[&on_top[..], &["mode", "bridge"]].concat());
+    container.run(&["ip", "addr", "add", "198.18.0.79/15", "dev", "mv0"]);
+    container.run(&["ip", "link", "set", "mv0", "up"]);
+    let ping = ["ping", "-c", "1", "-W", "1", ADDRESS[0]];
+    wait_for("no frames to what is on top", || Program::start(container.command(&ping)).wait(LIMIT).good());
+    container.run(&["ip", "link", "del", "mv0"]);
     // A bridge has a MAC of its own.
     let script = format!(
         "ip link add br0 address {another} type bridge && ip link set vb0 master br0 && ip addr flush dev vb0 && \

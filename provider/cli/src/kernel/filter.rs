@@ -9,12 +9,16 @@ use driver::{Card, Flow, Qp};
 use fpga_regs::{FlowContext, FlowKind, FrameTags};
 use netlink_packet_route::link::{LinkAttribute, LinkMessage};
 use netlink_packet_route::RouteNetlinkMessage;
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::launch::rtnetlink::Route;
 
 /// Changes of interfaces (RTMGRP_LINK, linux/rtnetlink.h).
 const LINKS: u32 = 1;
+
+/// How long a change may take to be seen that the kernel does not tell: another interface on top of this one, in a namespace of its
+/// own, makes it promiscuous so (macvlan).
+const UNTOLD: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
 /// What an interface wants.
 pub struct Wanted {
@@ -41,12 +45,10 @@ impl Wishes {
     pub fn now(&self) -> Result<Option<Wanted>> {
         // Before the question: what comes during it is asked for again.
         self.news.drain();
-        let links = self.questions.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))?;
-        let own = |link: RouteNetlinkMessage| match link {
-            RouteNetlinkMessage::NewLink(link) if link.header.index == self.index => Some(link),
-            _ => None,
-        };
-        let Some(link) = links.into_iter().find_map(own) else { return Ok(None) };
+        let mut question = LinkMessage::default();
+        question.header.index = self.index;
+        let answer = self.questions.get(RouteNetlinkMessage::GetLink(question))?;
+        let Some(RouteNetlinkMessage::NewLink(link)) = answer else { return Ok(None) };
         let mac = link.attributes.iter().find_map(|attribute| match attribute {
             LinkAttribute::Address(bytes) => bytes.as_slice().try_into().ok(),
             _ => None,
@@ -56,10 +58,10 @@ impl Wishes {
         Ok(Some(Wanted { mac: mac.context("an Ethernet interface without a MAC")?, promiscuous }))
     }
 
-    /// Waits until something may have changed.
+    /// Waits until something has changed, or may have.
     pub fn wait(&self) {
         // Interrupted at most.
-        let _ = rustix::event::poll(&mut [PollFd::new(&self.news.as_fd(), PollFlags::IN)], None);
+        let _ = rustix::event::poll(&mut [PollFd::new(&self.news.as_fd(), PollFlags::IN)], Some(&UNTOLD));
     }
 }
 

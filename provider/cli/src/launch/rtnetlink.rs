@@ -68,6 +68,15 @@ impl Route {
         self.ask(message, NLM_F_DUMP)
     }
 
+    /// Asks for one object; `None`: it is not there.
+    pub fn get(&self, message: RouteNetlinkMessage) -> Result<Option<RouteNetlinkMessage>> {
+        match self.ask(message, NLM_F_ACK) {
+            Ok(found) => Ok(found.into_iter().next()),
+            Err(error) if is(&error, libc::ENODEV) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Throws away the news that have come.
     pub fn drain(&self) {
         let mut buffer = vec![0; BUFFER];
@@ -108,6 +117,11 @@ impl Route {
             }
         }
     }
+}
+
+/// Whether the kernel refused something with this errno value.
+pub fn is(error: &anyhow::Error, errno: i32) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.raw_os_error() == Some(errno))
 }
 
 /// Bytes of a message's header (netlink(7)).
