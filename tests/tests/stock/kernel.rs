@@ -668,6 +668,37 @@ fn an_ordinary_user_has_interfaces_too() {
     }
 }
 
+/// What root has made and set up for somebody without privilege serves, and stays.
+#[test]
+fn an_ordinary_user_has_interfaces_that_root_made() {
+    let _alone = alone();
+    let net = StockNet::unprivileged();
+    let _holder = net.hold(&[]);
+    let hosts = [Host::new(), Host::new()];
+    // Where no other user can be had, root of the namespace without its privileges.
+    let (user, without_privilege): (_, &[&str]) = match fs::metadata("/proc/self").expect("/proc").uid() {
+        0 => ("12345", &["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups"]),
+        _ => ("0", &["setpriv", "--bounding-set=-all", "--inh-caps=-all"]),
+    };
+    for (n, host) in hosts.iter().enumerate() {
+        host.run(&["ip", "tuntap", "add", "vb0", "mode", "tap", "user", user]);
+        host.run(&["ip", "addr", "add", &format!("{}/15", ADDRESS[n]), "dev", "vb0"]);
+        host.run(&["ip", "link", "set", "vb0", "up"]);
+        let up = net.verbena(&["port", "up", &format!("verbena{n}/1"), "--kernel", "vb0"]);
+        let words = [up.get_program()].into_iter().chain(up.get_args());
+        let words: Vec<&str> = words.map(|word| word.to_str().expect("a word")).collect();
+        let mut command = host.command(&[without_privilege, &words].concat());
+        command.envs(up.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir("/");
+        let ended = Program::start(command).wait(LIMIT);
+        assert!(ended.good(), "{}: {}", ended.how(), ended.said);
+    }
+    hosts[0].pings(ADDRESS[1], &[]);
+    for (n, host) in hosts.iter().enumerate() {
+        ran(&net, &["port", "down", &format!("verbena{n}/1")]);
+        assert!(host.run(&["ip", "addr", "show", "vb0"]).contains(ADDRESS[n]));
+    }
+}
+
 /// Programs of the kernel's side that know nothing of a card, and the example with a TCP/IP stack on each core.
 #[test]
 fn curl_and_wrk_reach_a_stack_on_each_core() {

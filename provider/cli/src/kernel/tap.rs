@@ -18,7 +18,7 @@ use model::wire::segments::Template;
 use model::wire::virtio_net::VirtioNetHeader;
 
 use crate::launch::network::{add_address, raise, set_link, IPV4_PREFIX, IPV6_PREFIX};
-use crate::launch::rtnetlink::Route;
+use crate::launch::rtnetlink::{is, Route};
 
 use super::merge::{Message, PIECES};
 use super::queue::MAX_FRAME;
@@ -83,22 +83,23 @@ impl Tap {
         Ok(unsafe { libc::if_nametoindex(name.as_ptr()) })
     }
 
-    /// Gives it the MAC of a port, and raises it; `own`: with the port's addresses.
+    /// Gives it the MAC of a port, and raises it; `own`: with the port's addresses. Of one that was there before, what only root may
+    /// change stays as root has set it.
     pub fn configure(&self, port: PortId, mtu: u32, own: bool) -> Result<()> {
         let set = || -> Result<()> {
             let index = self.index()?;
             let route = Route::open(0)?;
-            set_link(&route, index, port.mac(), mtu).context("its MAC and MTU")?;
+            or_stays(set_link(&route, index, port.mac(), mtu)).context("its MAC and MTU")?;
             // Without waiting whether somebody else has the address. Without IPv6 there is none.
             let [ipv6, ipv4] = [0, 1].map(|entry| address::gid(port, entry));
             let _ = add_address(&route, index, Ipv6Addr::from(ipv6).into(), IPV6_PREFIX);
             let [.., a, b, c, d] = ipv4;
             let ipv4: IpAddr = Ipv4Addr::new(a, b, c, d).into();
             if own {
-                add_address(&route, index, ipv4, IPV4_PREFIX)
+                or_stays(add_address(&route, index, ipv4, IPV4_PREFIX))
                     .with_context(|| format!("its address {ipv4}"))?;
             }
-            raise(&route, index)
+            or_stays(raise(&route, index))
         };
         set().with_context(|| format!("setting up the interface {} (root may)", self.name))
     }
@@ -180,6 +181,12 @@ fn cut(frame: &[u8], header: &VirtioNetHeader) -> Option<Cut> {
     let good = mss != 0 && end <= MAX_TSO_HEADER && Template::of(headers).is_some();
     let fits = end + usize::from(mss) <= MAX_FRAME;
     (good && fits).then_some(Cut { header: end, mss })
+}
+
+/// Who may make an interface may set it up, too: what may not be changed, or is there, is of one that was there before.
+fn or_stays(changed: Result<()>) -> Result<()> {
+    let is_of_before = |error: &_| [libc::EPERM, libc::EEXIST].into_iter().any(|errno| is(error, errno));
+    changed.or_else(|error| if is_of_before(&error) { Ok(()) } else { Err(error) })
 }
 
 /// What to do when the interface cannot be made.
