@@ -609,7 +609,7 @@ fn what_cannot_be_is_refused() {
     refused(&net, &["port", "down", "verbena0/1"], "has no kernel interface");
     net.expect_gone();
     for (options, why) in
-        [(["--port", "0=udp:127.0.0.1"], "leads outside"), (["--clock", "virtual"], "simulated time")]
+        [(["--port", "0=udp:127.0.0.1"], "outside of the net"), (["--clock", "virtual"], "simulated time")]
     {
         let (net, holder) = StockNet::held(&options);
         refused(&net, &["port", "up", "verbena0/1", "--kernel", "vb1"], why);
