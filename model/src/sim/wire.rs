@@ -14,7 +14,7 @@ use crate::link::medium::{self, Medium, Passage};
 use crate::link::{exact, frames};
 use crate::packet::{Packet, Payload, CONGESTION};
 use crate::plain::plain;
-use crate::wire::checksum::checksum;
+use crate::wire::sum::checksum;
 use crate::wire::{EncodeError, Ethernet, Ipv4};
 
 /// Most bytes around a payload.

@@ -1,7 +1,7 @@
 //! IPv4 header without options, the only form that RoCEv2 uses (annex A17).
 
 use super::bytes::{array, get16, put, put16};
-use super::checksum::checksum;
+use super::sum::checksum;
 use super::DropReason;
 
 /// IP protocol number of UDP.

@@ -11,7 +11,7 @@
 //! | [`ethernet`], [`ipv4`], [`ipv6`], [`udp`] | the headers of the network |
 //! | [`arp`], [`ndp`] | which Ethernet address an IP address has |
 //! | [`bth`], [`deth`], [`xrceth`], [`reth`], [`atomic`], [`aeth`], [`immdt`], [`ieth`] | the headers of the transport |
-//! | [`checksum`], [`segments`], [`virtio_net`] | the checksums of IPv4, TCP and UDP; a message that is cut into frames; what the kernel leaves to others of both |
+//! | [`sum`], [`checksum`], [`segments`], [`virtio_net`] | the Internet checksum; those of IPv4, TCP and UDP; a message that is cut into frames; what the kernel leaves to others of both |
 //! | [`icrc`], [`identification`] | the check sum of RoCE, and the IP identification that it was computed with |
 //! | [`opcode`], [`operation`], [`syndrome`], [`psn`] | what the fields mean |
 //! | `drop_reason`, `bytes` | why a frame is dropped; big-endian fields |
@@ -39,6 +39,7 @@ pub mod path;
 pub mod psn;
 pub mod reth;
 pub mod segments;
+pub mod sum;
 pub mod syndrome;
 pub mod udp;
 pub mod virtio_net;

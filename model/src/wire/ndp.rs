@@ -1,7 +1,7 @@
 //! Neighbour discovery of IPv6 (RFC 4861): what ARP is for IPv4. Messages are built and read with their IPv6 header.
 
 use super::bytes::{array, get16, put16};
-use super::checksum::{self, fold};
+use super::sum::{self, fold};
 
 const ICMPV6: u8 = 58;
 const SOLICITATION: u8 = 135;
@@ -96,7 +96,7 @@ impl Discovery {
 
 /// The one's complement sum of a message and its pseudo-header (RFC 8200, 8.1); all ones if it has its checksum.
 fn sum(ip: &[u8], body: &[u8]) -> u16 {
-    fold(checksum::sum(&ip[8..40]) + checksum::sum(body) + body.len() as u64 + u64::from(ICMPV6))
+    fold(sum::sum(&ip[8..40]) + sum::sum(body) + body.len() as u64 + u64::from(ICMPV6))
 }
 
 #[cfg(test)]

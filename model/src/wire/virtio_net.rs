@@ -1,7 +1,7 @@
 //! What the kernel says of a frame that it has not finished, or is to finish: struct virtio_net_hdr (linux/virtio_net.h; virtio 1.2,
 //! 5.1.6), before each frame of a TAP interface or a packet socket that asks for it.
 
-use super::checksum::checksum;
+use super::sum::checksum;
 
 /// The header, in the machine's order of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

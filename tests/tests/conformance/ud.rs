@@ -24,7 +24,7 @@ fn a_datagram_brings_its_sender_and_its_grh() {
     for (gid, theirs) in [(0, 0), (1, 1), (0, 1), (1, 0)] {
         let ipv4 = (gid, theirs) == (1, 1);
         cards.each(Options { gid, ..ud() }, |x, y| {
-            let dgid = y.device.gid(y.options.port.into(), theirs).expect("a GID");
+            let dgid = y.device.gid(y.options.port, theirs).expect("a GID");
             let attr = AhAttr { traffic_class: 0x54, hop_limit: 33, ..x.av(dgid) };
             let ah = x.pd.create_ah(&attr).expect("an address handle");
             x.buffer.pattern(3);

@@ -23,7 +23,7 @@ pub(super) use rule::Look;
 use super::frames;
 use crate::plain::{plain, Plain};
 use crate::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
-use crate::wire::{checksum, Ethernet, Ipv4};
+use crate::wire::{sum, Ethernet, Ipv4};
 use rule::WORDS;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -156,7 +156,7 @@ pub(crate) fn mark(frame: &mut [u8]) {
             let header = (usize::from(packet[0] & 15) * 4).clamp(Ipv4::BYTES, packet.len());
             packet[1] |= CONGESTION;
             packet[10..12].fill(0);
-            let sum = checksum::checksum(&packet[..header]);
+            let sum = sum::checksum(&packet[..header]);
             packet[10..12].copy_from_slice(&sum.to_be_bytes());
         }
         // The last two bits of the traffic class, which follows four bits of version.

@@ -8,7 +8,8 @@
 use std::io::IoSlice;
 use std::ops::Range;
 
-use model::wire::checksum::{checksum, Checksums, Partial};
+use model::wire::checksum::{Checksums, Partial};
+use model::wire::sum::checksum;
 
 use super::queue::BATCH;
 use super::tap::Cut;
