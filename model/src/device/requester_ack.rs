@@ -15,7 +15,11 @@ impl Device {
     #[inline]
     pub(super) fn answer(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Outcome {
         let qp = &self.qps[q];
-        if !matches!(qp.state, QpState::RTS | QpState::SQD) || !qp.is_reliable() || !qp.awaits(p.psn) {
+        if !matches!(qp.state, QpState::RTS | QpState::SQD) || !qp.is_reliable() {
+            return Outcome::Done;
+        }
+        if !qp.awaits(p.psn) {
+            self.old_answer(q, p, env);
             return Outcome::Done;
         }
         let req = &mut self.qps[q].req;
@@ -34,6 +38,23 @@ impl Device {
         }
         self.resume(q, env);
         Outcome::Done
+    }
+
+    /// An answer before what is awaited. Linux rxe refuses the rest of a READ, of which it has answered a part, by the PSN of
+    /// its request: that ends the READ, too.
+    #[cold]
+    fn old_answer(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
+        let (qp, req) = (&self.qps[q], &self.qps[q].req);
+        let refuses =
+            matches!(p.syndrome.kind(), SyndromeKind::Nak(code) if code != NakCode::PSN_SEQUENCE_ERROR);
+        let begun = psn::diff(p.psn, req.ci_psn) >= 0 && psn::diff(p.psn, req.una) < 0;
+        if p.operation != Operation::Acknowledge || !refuses || !begun {
+            return;
+        }
+        if fetch_ctrl(qp, req.ci, env).is_ok_and(|ctrl| ctrl.opcode() == WqeOpcode::READ) {
+            let una = req.una;
+            self.acknowledge(q, &Packet { psn: una, ..*p }, env);
+        }
     }
 
     /// The memory that a request at a PSN sends cannot be read: a local error of its WQE (IB spec 10.10.2.1), once
