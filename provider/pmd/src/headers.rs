@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::abi::mbuf::{Lengths, TX_IP_CKSUM, TX_L4_MASK, TX_TCP_CKSUM, TX_UDP_CKSUM};
+use crate::abi::mbuf::{Lengths, TX_IP_CKSUM, TX_L4_MASK, TX_TCP_CKSUM, TX_UDP_CKSUM, TX_VLAN};
 
 /// Bytes of an Ethernet header, and of one with as many VLAN tags as the card passes.
 const ETHERNET: usize = 14;
@@ -76,10 +76,12 @@ pub fn are_of_tcp(headers: &[u8]) -> bool {
 }
 
 /// Whether the card fills in the checksums that are asked for where a program says that they are. One that does not say leaves it
-/// to the card.
+/// to the card. The card looks when it has put in the tag that is asked for, and passes no third one.
 pub fn card_fills(frame: &[u8], asked: u64, &Lengths { l2, l3, .. }: &Lengths) -> bool {
     let has_l4 = |found: Found| found.l4 == l2 + l3 && matches!(found.protocol, TCP | UDP);
-    let is_there = |found: Found| found.ip == l2 && (asked & TX_L4_MASK == 0 || has_l4(found));
+    let most = if asked & TX_VLAN == 0 { MOST_TAGGED } else { MOST_TAGGED - TAG };
+    let is_there =
+        |found: Found| found.ip == l2 && found.ip <= most && (asked & TX_L4_MASK == 0 || has_l4(found));
     l2 == 0 || find(frame).is_some_and(is_there)
 }
 

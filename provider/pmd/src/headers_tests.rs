@@ -113,13 +113,18 @@ proptest! {
     /// Who fills in a checksum, the driver or the card, where it is left to it: the packet is that of a frame in which the card
     /// finds everything, with the same checksum behind the header of IP, and a right one in it.
     #[test]
-    fn checksums_are_right_whoever_fills_them_in(of in known()) {
+    fn checksums_are_right_whoever_fills_them_in(of in known(), tag in prop::option::of(Just([0x81u8, 0, 0, 9]))) {
         prop_assume!(of.protocol != 1);
         let (mut frame, mut plain) = (of.bytes(), of.plain().bytes());
-        let (lengths, asked) = (of.lengths(), asked(&of));
+        let (lengths, asked) = (of.lengths(), asked(&of) | tag.map_or(0, |_| TX_VLAN));
         BOTH.fill(&mut plain);
         match card_fills(&frame, asked, &lengths) {
-            true => BOTH.fill(&mut frame),
+            true => {
+                // The card puts the tag in before.
+                frame.splice(12..12, tag.into_iter().flatten());
+                BOTH.fill(&mut frame);
+                frame.drain(12..12 + tag.map_or(0, |tag| tag.len()));
+            }
             false => prop_assert_eq!(fill(&mut frame, asked, &lengths), Some(())),
         }
         let behind = |frame: &[u8], at: Lengths| frame[at.l2 + at.l3..].to_vec();
