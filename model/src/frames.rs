@@ -297,10 +297,11 @@ impl World {
         ports.filter(move |&port| !self.is_cut((way.0, port), now))
     }
 
-    /// Counts what a pulled cable loses of a frame.
+    /// Counts what a pulled cable loses of a frame that is at `from`: at the port that it leaves by, or behind it (nobody's).
     #[cold]
-    pub(crate) fn count_cut_frame(&self, way: (PortId, PortId), now: u64) {
-        self.count_lost(way.0, self.ports().filter(|&port| self.leads_to(way, port)), 1, now);
+    pub(crate) fn count_cut_frame(&self, way: (PortId, PortId), from: PortId, now: u64) {
+        let reached = |&port: &PortId| port != way.0 && self.leads_to(way, port);
+        self.count_lost(from, self.ports().filter(reached), 1, now);
     }
 
     /// What the only rule that takes a frame for one port does with it, and where it comes to; `None` if there are more, or none.

@@ -13,6 +13,7 @@ use super::medium::{self, Medium, Passage};
 use super::outside::{self, Outbox};
 use super::{frames, route};
 use crate::bonds;
+use crate::device::MULTICAST_QPN;
 use crate::dma::DmaFault;
 use crate::frames::Frame;
 use crate::journal::{self, Journal};
@@ -125,7 +126,7 @@ impl Tap {
             medium::wrapped(area, &mut instant).send(&Passage::new(way, &self.frame[..len], at));
             instant.arrive_late();
         }
-        if leaving.is_some() && p.dst == PortId::ALL {
+        if leaving.is_some() && p.dst == PortId::ALL && p.dest_qpn == MULTICAST_QPN {
             // Nobody outside sends it back to members on this port.
             world.deliver(&Packet { dst: p.src, ..*p }, false, env);
         } else if !exact {
@@ -145,7 +146,7 @@ impl Tap {
         let (mode, exact) = (area.mode(), leaving || area.exact());
         if (exact || mode.is_cut()) && !frame.slow {
             let now = env.now();
-            world.count_cut_frame(frame.way, now);
+            world.count_cut_frame(frame.way, frame.way.0, now);
             // One for all comes to those that can be reached.
             if frame.way.1 != PortId::ALL && world.is_cut(frame.way, now) {
                 return;

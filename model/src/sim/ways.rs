@@ -66,11 +66,15 @@ impl Engine<'_> {
         self.link.mode().minds_links() && {
             let s = self.env.sim.slots.get(slot);
             let packet = s.packet.get();
-            let switched = self.env.sim.switch.is_on() && packet.src.card != packet.dst.card;
-            let from = if switched { PortId::NOBODY } else { packet.src };
             // Later it is in the card.
-            !s.waits.get() && !s.warm.get() && self.loses(&packet, (from, packet.dst))
+            !s.waits.get() && !s.warm.get() && self.loses(&packet, self.last_part(&packet))
         }
+    }
+
+    /// The last part of a packet's way, which begins at the switch if there is one.
+    pub(super) fn last_part(&self, packet: &Packet) -> (PortId, PortId) {
+        let switched = self.env.sim.switch.is_on() && packet.src.card != packet.dst.card;
+        (if switched { PortId::NOBODY } else { packet.src }, packet.dst)
     }
 
     #[cold]
@@ -79,7 +83,7 @@ impl Engine<'_> {
         // A frame for all comes to those that can be reached.
         let of_all = packet.is_frame() && way.1 == PortId::ALL;
         match packet.is_frame() {
-            true if cut || of_all => self.world.count_cut_frame(way, now),
+            true if cut || of_all => self.world.count_cut_frame((packet.src, way.1), way.0, now),
             false if cut => self.world.count_cut(way, 1, now),
             _ => {}
         }

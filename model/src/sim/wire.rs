@@ -197,7 +197,8 @@ impl Engine<'_> {
         let sim = &*self.env.sim;
         // A packet that was on its way when the first capture began has no frame.
         let p = sim.slots.get(slot).packet.get();
-        if sim.frames[slot as usize].era == self.link.live().era() && !self.is_cut((p.src, p.dst)) {
+        let way = if received { self.last_part(&p) } else { (p.src, p.dst) };
+        if sim.frames[slot as usize].era == self.link.live().era() && !self.is_cut(way) {
             let card = self.world.cards.get(usize::from(p.src.card)).filter(|_| p.is_frame());
             let sender = card.and_then(|card| card.qps.get(p.src_qpn as usize));
             let src_qpn = sender.map_or(p.src_qpn, |qp| qp.qpn);
