@@ -8,7 +8,6 @@ use super::error::OpenError;
 use crate::env::Env;
 use crate::link::LinkArea;
 use crate::packet::{PortId, PORTS};
-use crate::segment::now_ns;
 use crate::world::World;
 
 /// How long a cable waits for the cards in simulated time.
@@ -16,13 +15,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Each port of the net whose keeper listens at `socket`, and whether its link is up.
 pub fn cables(socket: &Path) -> Result<Vec<(PortId, bool)>, OpenError> {
-    let look = |world: &mut World| {
-        let now = now_ns();
-        world.ports().map(|port| (port, world.is_up(port, now))).collect()
-    };
+    let look = |world: &World, now: u64| world.ports().map(|port| (port, world.is_up(port, now))).collect();
     Ok(match Joined::new(socket)? {
-        Joined::Wall(runner) => runner.control(|world, _| look(world))?,
-        Joined::Virtual(threads) => threads.control(|world, _| look(world))?,
+        Joined::Wall(runner) => runner.control(|world, env| look(world, env.now()))?,
+        // Who looks from outside has no clock of its own that others would wait for.
+        Joined::Virtual(threads) => threads.outside_time(PATIENCE, |world, env| look(world, env.now()))?,
     })
 }
 
@@ -34,7 +31,6 @@ pub fn plug(socket: &Path, port: PortId, pulled: bool) -> Result<bool, OpenError
     let link = &joined.net().link;
     match &joined {
         Joined::Wall(runner) => runner.control(|world, env| pull(world, link, (port, pulled), env))?,
-        // A hand from outside has no clock of its own that others would wait for.
         Joined::Virtual(threads) => {
             threads.outside_time(PATIENCE, |world, env| pull(world, link, (port, pulled), env))?
         }
@@ -58,5 +54,7 @@ fn pull(
         link.set_cut(true);
     }
     world.plug(port, pulled, env);
+    // It may have been pulled before.
+    link.follow(world);
     Ok(world.cards[usize::from(port.card)].shown_link(port.port, env.now()).0)
 }
