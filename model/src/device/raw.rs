@@ -364,21 +364,21 @@ impl Device {
     pub(crate) fn steer(&self, at: PortId, fields: &Fields, copies: &mut Copies) {
         let sender = copies.sender_on(self.id);
         let sends = |queue| sender.is_some_and(|sender| sender == queue || self.sends_for(sender, queue));
-        // False: the frame is the queue's own.
+        // Whether there is a copy, and whether the frame is its queue's own.
         let add = |copies: &mut Copies, rule: &Taken| {
-            let Some(copy) = self.copy_by(rule, at, fields) else { return true };
+            let Some(copy) = self.copy_by(rule, at, fields) else { return (false, false) };
             let own = sends(copy.queue);
             if !own {
                 copies.add(copy);
             }
-            !own
+            (!own, own)
         };
         let (mut drops, mut kept) = (false, false);
         self.rules_for(at, fields, &mut |rule| {
-            let came = add(copies, &rule);
+            let (copied, own) = add(copies, &rule);
             drops |= rule.qp.is_none();
-            kept |= rule.keeps && rule.qp.is_some() && came;
-            copies.counted.extend(rule.counts.filter(|_| came).map(|rule| (self.id, rule)));
+            kept |= rule.keeps && copied;
+            copies.counted.extend(rule.counts.filter(|_| !own).map(|rule| (self.id, rule)));
         });
         // Copies that others take beside the rules do not count.
         if drops && !kept {
