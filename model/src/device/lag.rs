@@ -67,6 +67,11 @@ impl Lag {
     }
 }
 
+/// The flow of datagrams from queue pair to queue pair.
+pub(super) fn datagram(src_qpn: u32, dest_qpn: u32) -> u64 {
+    source_port(src_qpn, dest_qpn).into()
+}
+
 /// One of two turns, by a number that says which flow it is.
 fn turn_of(flow: u64) -> u8 {
     (flow.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63) as u8
@@ -300,7 +305,7 @@ impl Device {
     pub(crate) fn leaves(&self, p: &Packet) -> u8 {
         match self.find_qp(p.src_qpn) {
             Some(_) if p.transport == Transport::UD && self.lag.hashes() => {
-                self.lag.member(turn_of(source_port(p.src_qpn, p.dest_qpn).into()))
+                self.lag.member(turn_of(datagram(p.src_qpn, p.dest_qpn)))
             }
             Some(q) => self.qps[q].leaves,
             None => self.lag.member(0),

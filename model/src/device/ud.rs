@@ -4,13 +4,13 @@ use fpga_regs::regs::port;
 use fpga_regs::{CqeStatus, QpState, QpType, Syndrome};
 
 use super::gather::LocalError;
+use super::lag;
 use super::recv::RecvError;
 use super::requester::Step;
 use super::wqe::Wqe;
 use super::{Device, Outcome};
 use crate::cm::mad::{GSI_QKEY, GSI_QPN};
 use crate::env::Env;
-use crate::link::route::source_port;
 use crate::packet::{Packet, Payload, PortId, PORTS};
 use crate::wire::{ipv4::PROTOCOL_UDP, ipv6::NEXT_BTH, psn, Extra, Ipv6, Network, Operation};
 
@@ -44,7 +44,7 @@ impl Device {
             return Ok(Step::Wait);
         }
         let src_qpn = self.qps[q].qpn;
-        self.turn_by(q, || source_port(src_qpn, dest_qpn).into());
+        self.turn_by(q, || lag::datagram(src_qpn, dest_qpn));
         let payload = match self.gather_direct(q, wqe, 0, total, env)? {
             Some(at) => Payload::Memory(at, total),
             None => self.gather_pieces(q, wqe, 0, total, env)?.0,

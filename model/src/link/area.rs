@@ -92,7 +92,7 @@ impl Mode {
         self.0 & BONDS != 0
     }
 
-    /// A packet may find no link at an end of its way, or was to go by another port than its queue pair's.
+    /// A cable may be pulled, or ports are one.
     #[inline(always)]
     pub fn minds_links(self) -> bool {
         self.0 & (CUT | BONDS) != 0

@@ -8,7 +8,7 @@ use super::slab::Slab;
 use super::state::*;
 use super::trace::Phase;
 use super::ways::way;
-use crate::packet::Payload;
+use crate::packet::{Packet, Payload};
 use crate::plain::{Flag, Kept};
 use crate::wire::{self, psn, Operation};
 
@@ -47,8 +47,11 @@ impl Engine<'_> {
             }
             sim.slots.get_mut(slot).refs += 1;
         }
-        if matches!(packet.operation, Operation::ReadResponse | Operation::AtomicAcknowledge) {
-            sim.trace.packet(Phase::ReadResponse, (sim.now, start), packet, answered, true);
+        let answers = matches!(packet.operation, Operation::ReadResponse | Operation::AtomicAcknowledge);
+        if answers && sim.trace.on() {
+            let (src, dst) = way(self.link, self.world, packet);
+            let packet = Packet { src, dst, ..*packet };
+            sim.trace.packet(Phase::ReadResponse, (sim.now, start), &packet, answered, true);
         }
         let card = &mut sim.cards[src.card as usize];
         let qp = (packet.src_qpn & 0xffff) as u16 % crate::device::tables::MAX_QPS as u16;

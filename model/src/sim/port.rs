@@ -148,7 +148,8 @@ impl Engine<'_> {
         let asked = job.start.max(sim.now);
         let since = job.since(packet.operation).min(asked);
         if sim.trace.on() {
-            let subject = Subject::of(&packet, job.message, true);
+            let (src, dst) = way(self.link, self.world, &packet);
+            let subject = Subject::of(&Packet { src, dst, ..packet }, job.message, true);
             let psn = psn::add(packet.psn, job.issued);
             sim.trace.step(Phase::Tx, (since, asked), &subject, psn, len as u32);
             sim.trace.step(Phase::PayloadFetch, (asked, known), &subject, psn, len as u32);
