@@ -113,3 +113,14 @@ layout! {
         hop_limit_mask set_hop_limit_mask with_hop_limit_mask (u8 @ 138);
     }
 }
+
+impl FlowContext {
+    /// Asks for frames of a VLAN: with a tag of 802.1Q. One of 802.1ad, which no card strips, is none.
+    #[must_use]
+    pub const fn of_vlan(self, number: u16) -> FlowContext {
+        self.with_vlan_tci(number)
+            .with_vlan_tci_mask(0xfff)
+            .with_tags(FrameTags::ANY)
+            .with_tags_mask(FrameTags(FrameTags::ANY.0 | FrameTags::SERVICE.0))
+    }
+}

@@ -59,12 +59,7 @@ fn rule(filter: Filter, tag: Tag, port: u8) -> FlowContext {
     match tag {
         Tag::Any => rule,
         Tag::None => rule.with_tags_mask(FrameTags::ANY),
-        // Of 802.1Q: one of 802.1ad is no tag of a VLAN.
-        Tag::Vlan(number) => rule
-            .with_vlan_tci(number)
-            .with_vlan_tci_mask(0xfff)
-            .with_tags(FrameTags::ANY)
-            .with_tags_mask(FrameTags::ANY | FrameTags::SERVICE),
+        Tag::Vlan(number) => rule.of_vlan(number),
     }
 }
 
@@ -243,7 +238,8 @@ impl<C: Card> Port<C> {
         Ok(())
     }
 
-    /// Changes the hash, at once if it is started. After an error it is as before.
+    /// Changes the hash, at once if it is started. After an error it is as before; a card that is lost in the last step leaves all
+    /// frames with one queue.
     pub fn rehash(&mut self, key: Option<[u8; HASH_KEY]>, kinds: u64, queues: &[Arc<Qp<C>>]) -> Result<()> {
         let before = (self.spread.key, self.spread.kinds);
         (self.spread.key, self.spread.kinds) = (key.unwrap_or(before.0), kinds);

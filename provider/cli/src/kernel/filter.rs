@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use driver::{Card, Flow, Qp};
-use fpga_regs::{FlowContext, FlowKind, FrameTags};
+use fpga_regs::{FlowContext, FlowKind};
 use netlink_packet_route::link::{LinkAttribute, LinkMessage};
 use netlink_packet_route::RouteNetlinkMessage;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -81,14 +81,7 @@ impl<C: Card> Filter<C> {
     pub fn open(group: Arc<Qp<C>>, port: u8, vlan: Option<u16>) -> Result<Self> {
         let rule = FlowContext::new().with_kind(FlowKind::KERNEL).with_port(port);
         let rule = match vlan {
-            // Of 802.1Q: the card strips no tag of 802.1ad.
-            Some(vlan) => {
-                let both = FrameTags::ANY | FrameTags::SERVICE;
-                rule.with_vlan_tci(vlan)
-                    .with_vlan_tci_mask(0xfff)
-                    .with_tags(FrameTags::ANY)
-                    .with_tags_mask(both)
-            }
+            Some(vlan) => rule.of_vlan(vlan),
             // The interface of the port gets what those of its VLANs do not.
             None => rule.with_precedence(2),
         };

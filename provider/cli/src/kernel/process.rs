@@ -82,7 +82,10 @@ fn serve(args: &ProcessArgs) -> Result<()> {
     }
     until_the_end("filter".into(), move || loop {
         wishes.wait();
-        follow(&wishes, &mut filter)?;
+        // If the kernel has no time for the question, it is asked again soon.
+        if let Ok(Some(wanted)) = wishes.now() {
+            filter.set(wanted)?;
+        }
     })?;
     watch(&taps[0], &receivers, &device, port.port + 1)
 }

@@ -16,6 +16,8 @@ use model::packet::PortId;
 use model::wire::checksum::Partial;
 use model::wire::segments::Template;
 use model::wire::virtio_net::VirtioNetHeader;
+use netlink_packet_route::link::{LinkFlags, LinkMessage};
+use netlink_packet_route::RouteNetlinkMessage;
 
 use crate::launch::network::{add_address, raise, set_link, IPV4_PREFIX, IPV6_PREFIX};
 use crate::launch::rtnetlink::{is, Route};
@@ -99,7 +101,10 @@ impl Tap {
                 or_stays(add_address(&route, index, ipv4, IPV4_PREFIX))
                     .with_context(|| format!("its address {ipv4}"))?;
             }
-            or_stays(raise(&route, index))
+            raise(&route, index).or_else(|error| match is(&error, libc::EPERM) && is_up(&route, index)? {
+                true => Ok(()),
+                false => Err(error).with_context(|| format!("bringing it up: ip link set {} up", self.name)),
+            })
         };
         set().with_context(|| format!("setting up the interface {} (root may)", self.name))
     }
@@ -183,7 +188,16 @@ fn cut(frame: &[u8], header: &VirtioNetHeader) -> Option<Cut> {
     (good && fits).then_some(Cut { header: end, mss })
 }
 
-/// Who may make an interface may set it up, too: what may not be changed, or is there, is of one that was there before.
+/// Whether an interface is up.
+fn is_up(route: &Route, index: u32) -> Result<bool> {
+    let mut question = LinkMessage::default();
+    question.header.index = index;
+    let answer = route.get(RouteNetlinkMessage::GetLink(question))?;
+    let Some(RouteNetlinkMessage::NewLink(link)) = answer else { return Ok(false) };
+    Ok(link.header.flags.contains(LinkFlags::Up))
+}
+
+/// EPERM and EEXIST: an interface that root made stays as it is. Who may make one may set it up, too.
 fn or_stays(changed: Result<()>) -> Result<()> {
     let is_of_before = |error: &_| [libc::EPERM, libc::EEXIST].into_iter().any(|errno| is(error, errno));
     changed.or_else(|error| if is_of_before(&error) { Ok(()) } else { Err(error) })
