@@ -371,7 +371,7 @@ fn xor_outlives_a_cable_in_simulated_time() {
     let _alone = alone();
     let held = Held::new(&["--clock", "virtual", "--card", "cx4lx"]);
     held.bond(&["--mode", "xor"]);
-    let pair = Pair::new(&held.net, "ib_write_bw", &["-D", "10", "-q", "4"]);
+    let pair = Pair::new(&held.net, "ib_write_bw", &["-D", "3", "-q", "4"]);
     let (server, client) = pair.start().unwrap_or_else(|error| panic!("{error}"));
     // What leaves by each port, of more frames than a card holds; a capture costs no simulated time.
     let leaves = || {

@@ -152,8 +152,15 @@ fn marks_are_counted() {
     let held = [0, 1].map(|side| two.nets[side].hold(&two.options(side)));
     expect_good(two.perftest("ib_write_bw", &["-n", "50", "-s", "9000", "-m", "1024"]));
     let counter = "/sys/class/infiniband/verbena0/ports/1/hw_counters/np_ecn_marked_roce_packets";
-    let marked: u64 = two.nets[0].run("cat", &[counter], LIMIT).trim().parse().expect("a number");
-    assert!(marked >= 450, "{marked} of 450 packets");
+    // The file is as old as `lifespan` says.
+    let until = Instant::now() + LIMIT;
+    loop {
+        let marked: u64 = two.nets[0].run("cat", &[counter], LIMIT).trim().parse().expect("a number");
+        if marked >= 450 {
+            break;
+        }
+        assert!(Instant::now() < until, "{marked} of 450 packets");
+    }
     drop(held);
     two.expect_gone();
 }

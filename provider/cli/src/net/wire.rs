@@ -43,9 +43,9 @@ pub struct WireArgs {
     /// Every address has a GID of RoCE version 1, too, after those of version 2
     #[arg(long)]
     pub roce_v1: bool,
-    /// Connect the ports by a switch, with queues: `default`, or buffer=BYTES,kmin=BYTES,kmax=BYTES,pmax=P,pfc,xoff=BYTES,
-    /// xon=BYTES,headroom=BYTES,seed=N, each part optional; needs --clock virtual (default: each port reaches the others
-    /// at no cost)
+    /// Connect the ports by a switch, with queues: `default`, or kmin=BYTES,kmax=BYTES,pmax=P,seed=N and either buffer=BYTES or
+    /// pfc,xoff=BYTES,xon=BYTES,headroom=BYTES, each part optional; needs --clock virtual (default: each port reaches the
+    /// others at no cost)
     #[arg(long, value_name = "SWITCH")]
     pub switch: Option<SwitchOptions>,
     /// Congestion control of the cards: `dcqcn` or `dcqcn-mlx`, then parameters that differ, as dcqcn,g=1/256,ai=40Mb/s;
