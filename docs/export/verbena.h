@@ -20,9 +20,9 @@
 
 /* The field FIELD of a number: VERBENA_GET(cqe.flags, VERBENA_CQE_GRH). */
 #define VERBENA_GET(number, FIELD) (((number) & FIELD##_MASK) >> FIELD##_SHIFT)
-/* The number with the field FIELD set to a value. */
+/* The number with the field FIELD set to a value, which gets the type of the mask before it is shifted. */
 #define VERBENA_SET(number, FIELD, value) \
-    (((number) & ~FIELD##_MASK) | (((value) << FIELD##_SHIFT) & FIELD##_MASK))
+    (((number) & ~FIELD##_MASK) | ((((FIELD##_MASK & 0) | (value)) << FIELD##_SHIFT) & FIELD##_MASK))
 
 /* ---- Constants ---- */
 
@@ -786,69 +786,69 @@ enum verbena_lacp_rate {
 
 /* What the card can do. */
 /* Reliable connections. */
-#define VERBENA_FEATURE_SET_RC UINT32_C(0x1)
+#define VERBENA_FEATURE_SET_RC UINT64_C(0x1)
 /* Unreliable connections. */
-#define VERBENA_FEATURE_SET_UC UINT32_C(0x2)
+#define VERBENA_FEATURE_SET_UC UINT64_C(0x2)
 /* Unreliable datagrams. */
-#define VERBENA_FEATURE_SET_UD UINT32_C(0x4)
+#define VERBENA_FEATURE_SET_UD UINT64_C(0x4)
 /* Raw packet QPs. */
-#define VERBENA_FEATURE_SET_RAW_ETH UINT32_C(0x8)
+#define VERBENA_FEATURE_SET_RAW_ETH UINT64_C(0x8)
 /* Shared receive queues. */
-#define VERBENA_FEATURE_SET_SRQ UINT32_C(0x10)
+#define VERBENA_FEATURE_SET_SRQ UINT64_C(0x10)
 /* CMP_SWAP and FETCH_ADD. */
-#define VERBENA_FEATURE_SET_ATOMICS UINT32_C(0x20)
+#define VERBENA_FEATURE_SET_ATOMICS UINT64_C(0x20)
 /* Memory windows of type 1. */
-#define VERBENA_FEATURE_SET_MW_TYPE1 UINT32_C(0x40)
+#define VERBENA_FEATURE_SET_MW_TYPE1 UINT64_C(0x40)
 /* Memory windows of type 2. */
-#define VERBENA_FEATURE_SET_MW_TYPE2 UINT32_C(0x80)
+#define VERBENA_FEATURE_SET_MW_TYPE2 UINT64_C(0x80)
 /* LOCAL_INV and SEND_WITH_INV. */
-#define VERBENA_FEATURE_SET_INVALIDATE UINT32_C(0x100)
+#define VERBENA_FEATURE_SET_INVALIDATE UINT64_C(0x100)
 /* Multicast groups. */
-#define VERBENA_FEATURE_SET_MULTICAST UINT32_C(0x200)
+#define VERBENA_FEATURE_SET_MULTICAST UINT64_C(0x200)
 /* Inline data. */
-#define VERBENA_FEATURE_SET_INLINE UINT32_C(0x400)
+#define VERBENA_FEATURE_SET_INLINE UINT64_C(0x400)
 /* Push window. */
-#define VERBENA_FEATURE_SET_PUSH UINT32_C(0x800)
+#define VERBENA_FEATURE_SET_PUSH UINT64_C(0x800)
 /* Memory registrations of one DMA range. */
-#define VERBENA_FEATURE_SET_DIRECT_MR UINT32_C(0x1000)
+#define VERBENA_FEATURE_SET_DIRECT_MR UINT64_C(0x1000)
 /* Memory registrations by page list. */
-#define VERBENA_FEATURE_SET_PAGE_LIST_MR UINT32_C(0x2000)
+#define VERBENA_FEATURE_SET_PAGE_LIST_MR UINT64_C(0x2000)
 /* RESIZE_CQ. */
-#define VERBENA_FEATURE_SET_RESIZE_CQ UINT32_C(0x4000)
+#define VERBENA_FEATURE_SET_RESIZE_CQ UINT64_C(0x4000)
 /* Checksums of frames: filled in, and checked (RAW_ETH, WQ). */
-#define VERBENA_FEATURE_SET_CHECKSUM UINT32_C(0x8000)
+#define VERBENA_FEATURE_SET_CHECKSUM UINT64_C(0x8000)
 /* VLAN insertion and removal. */
-#define VERBENA_FEATURE_SET_VLAN UINT32_C(0x10000)
+#define VERBENA_FEATURE_SET_VLAN UINT64_C(0x10000)
 /* RoCE v2 over IPv4. */
-#define VERBENA_FEATURE_SET_IPV4 UINT32_C(0x20000)
+#define VERBENA_FEATURE_SET_IPV4 UINT64_C(0x20000)
 /* RoCE v2 over IPv6. */
-#define VERBENA_FEATURE_SET_IPV6 UINT32_C(0x40000)
+#define VERBENA_FEATURE_SET_IPV6 UINT64_C(0x40000)
 /* Timestamps in the CQEs of CQs that ask for them. */
-#define VERBENA_FEATURE_SET_TIMESTAMP UINT32_C(0x80000)
+#define VERBENA_FEATURE_SET_TIMESTAMP UINT64_C(0x80000)
 /* Several event queues with a vector each. */
-#define VERBENA_FEATURE_SET_EVENT_VECTORS UINT32_C(0x100000)
+#define VERBENA_FEATURE_SET_EVENT_VECTORS UINT64_C(0x100000)
 /* Congestion notification (ECN, CNP). */
-#define VERBENA_FEATURE_SET_CONGESTION UINT32_C(0x200000)
+#define VERBENA_FEATURE_SET_CONGESTION UINT64_C(0x200000)
 /* Pause frames: SET_PORT of `rx_pause` and `tx_pause`. */
-#define VERBENA_FEATURE_SET_PAUSE UINT32_C(0x400000)
+#define VERBENA_FEATURE_SET_PAUSE UINT64_C(0x400000)
 /* QUERY_MW. */
-#define VERBENA_FEATURE_SET_QUERY_MW UINT32_C(0x800000)
+#define VERBENA_FEATURE_SET_QUERY_MW UINT64_C(0x800000)
 /* SET_PORT. */
-#define VERBENA_FEATURE_SET_SET_PORT UINT32_C(0x1000000)
+#define VERBENA_FEATURE_SET_SET_PORT UINT64_C(0x1000000)
 /* Memory registrations of no memory. */
-#define VERBENA_FEATURE_SET_NULL_MR UINT32_C(0x2000000)
+#define VERBENA_FEATURE_SET_NULL_MR UINT64_C(0x2000000)
 /* MODIFY_MR. */
-#define VERBENA_FEATURE_SET_MODIFY_MR UINT32_C(0x4000000)
+#define VERBENA_FEATURE_SET_MODIFY_MR UINT64_C(0x4000000)
 /* Moderation of the events of a completion queue. */
-#define VERBENA_FEATURE_SET_MODERATION UINT32_C(0x8000000)
+#define VERBENA_FEATURE_SET_MODERATION UINT64_C(0x8000000)
 /* Memory registrations that find their memory when it is accessed. */
-#define VERBENA_FEATURE_SET_ON_DEMAND UINT32_C(0x10000000)
+#define VERBENA_FEATURE_SET_ON_DEMAND UINT64_C(0x10000000)
 /* Memory of the card's own, of MEMORY bytes. */
-#define VERBENA_FEATURE_SET_ON_CARD_MEMORY UINT32_C(0x20000000)
+#define VERBENA_FEATURE_SET_ON_CARD_MEMORY UINT64_C(0x20000000)
 /* Extended reliable connections. */
-#define VERBENA_FEATURE_SET_XRC UINT32_C(0x40000000)
+#define VERBENA_FEATURE_SET_XRC UINT64_C(0x40000000)
 /* Flow rules: CREATE_FLOW and DESTROY_FLOW. */
-#define VERBENA_FEATURE_SET_FLOW UINT32_C(0x80000000)
+#define VERBENA_FEATURE_SET_FLOW UINT64_C(0x80000000)
 /* Receive work queues, indirection tables, RX-hash QPs: CREATE_TABLE, MODIFY_TABLE, DESTROY_TABLE and QUERY_ETHERNET. */
 #define VERBENA_FEATURE_SET_RSS UINT64_C(0x100000000)
 /* Flow rules that drop frames, and that ask for VLAN tags: `drop` and `tags` of FlowContext. */

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use fpga_regs::{Cqe, CqeStatus, WqeCtrl, WqeOpcode};
+use fpga_regs::regs::FeatureSet;
+use fpga_regs::{Cqe, CqeStatus, SqDoorbell, WqeCtrl, WqeOpcode};
 use tempfile::TempDir;
 use tests::stock::{need, target_dir, verbena};
 
@@ -62,8 +63,10 @@ fn the_header_compiles_as_c_and_cpp_and_gives_the_right_bytes() {
         .with_index(0x1234)
         .with_length(4096);
     let cqe = Cqe::new().with_qpn(0xab_cdef).with_status(CqeStatus::REM_ACCESS_ERR).with_phase(true);
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let wanted = format!("{}\n{}\n", hex(ctrl.as_bytes()), hex(cqe.as_bytes()));
+    let bell = SqDoorbell::new(0xab_cdef, 0x1234_5678).0.to_le_bytes();
+    let features = (FeatureSet::RC | FeatureSet::RSS).0.to_le_bytes();
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + "\n";
+    let wanted = [&ctrl.as_bytes()[..], cqe.as_bytes(), &bell, &features].map(hex).concat();
     for (compiler, options) in [("gcc", &["-std=c11"][..]), ("g++", &["-std=c++11", "-x", "c++"])] {
         succeeded(&compile(&directory, compiler, options));
         let output = Command::new(directory.path().join("entry")).output().unwrap();

@@ -25,9 +25,9 @@ const OPENING: &str = "\
 
 /* The field FIELD of a number: VERBENA_GET(cqe.flags, VERBENA_CQE_GRH). */
 #define VERBENA_GET(number, FIELD) (((number) & FIELD##_MASK) >> FIELD##_SHIFT)
-/* The number with the field FIELD set to a value. */
+/* The number with the field FIELD set to a value, which gets the type of the mask before it is shifted. */
 #define VERBENA_SET(number, FIELD, value) \\
-    (((number) & ~FIELD##_MASK) | (((value) << FIELD##_SHIFT) & FIELD##_MASK))
+    (((number) & ~FIELD##_MASK) | ((((FIELD##_MASK & 0) | (value)) << FIELD##_SHIFT) & FIELD##_MASK))
 ";
 
 /// `verbena.h`.
@@ -111,8 +111,9 @@ fn values(text: &mut String, names: &Names, set: bool) {
     let _ = writeln!(text, "/* {} */", line(names.doc));
     if set {
         for known in names.values {
-            let bytes = if known.value >> 32 == 0 { 4 } else { 8 };
-            define(text, &format!("{owner}_{}", known.name), &number(known.value, bytes), known.doc);
+            // All of a set have one type: the complement of one has every other bit.
+            let value = number(known.value, names.bits / 8);
+            define(text, &format!("{owner}_{}", known.name), &value, known.doc);
         }
         text.push('\n');
         return;
