@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Elaborates a SystemRDL file with systemrdl-compiler and prints its registers as JSON.
 
-    map.py FILE    -> {"path": {"offset", "bytes", "fields": {name: [low, high, access, reset]}}, ...}
+    map.py FILE    -> {"path": {"offset", "bytes", "fields": {name: [low, high, access, reset, hardware, storage]}}, ...}
 
-One entry for every register of every block and array; a reset is null where none is given.
+One entry for every register of every block and array; a reset is null where none is given, `hardware` is what it does to
+the field, and `storage` says whether a register block has a flip-flop for it.
 """
 
 import json
@@ -23,12 +24,25 @@ def access(field):
     ]
 
 
+def hardware(field):
+    """`r`, `w`, `rw` or `na`, and how it writes."""
+    how = [name for name in ("we", "wel", "hwset", "hwclr") if field.get_property(name)]
+    return " ".join([field.get_property("hw").name, *how])
+
+
 def register(node):
     return {
         "offset": node.absolute_address,
         "bytes": node.size,
         "fields": {
-            field.inst_name: [field.low, field.high, access(field), field.get_property("reset")]
+            field.inst_name: [
+                field.low,
+                field.high,
+                access(field),
+                field.get_property("reset"),
+                hardware(field),
+                field.implements_storage,
+            ]
             for field in node.fields()
         },
     }

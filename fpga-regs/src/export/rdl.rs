@@ -15,7 +15,7 @@ pub fn map() -> String {
     text.push_str("addrmap verbena {\n");
     property(&mut text, 1, "name", "Verbena BAR0");
     property(&mut text, 1, "desc", "The registers of a function of the card.");
-    text.push_str("    littleendian;\n    lsb0;\n    default hw = r;\n\n");
+    text.push_str("    littleendian;\n    lsb0;\n\n");
     registers(&mut text, 1, catalog::GLOBAL.registers);
     open(&mut text, 1, &catalog::PORT);
     registers(&mut text, 2, catalog::PORT.registers);
@@ -83,13 +83,11 @@ fn one(text: &mut String, depth: usize, register: &Register) {
     let _ = writeln!(text, "{indent}reg {{");
     property(text, depth + 1, "desc", register.doc);
     let _ = writeln!(text, "{indent}    regwidth = {bits};\n{indent}    accesswidth = {bits};");
-    for access in access(register.mode) {
+    for access in access(register) {
         let _ = writeln!(text, "{indent}    default {access};");
     }
-    let whole = [Field { name: "VALUE", doc: register.doc, bit: 0, width: bits, kind: Kind::Uint }];
-    let fields = if register.value.is_some() { register.fields() } else { &whole };
-    for field in fields {
-        bits_of(text, depth + 1, field, register);
+    for (name, field) in fields(register) {
+        bits_of(text, depth + 1, &name, &field, register);
     }
     let (name, offset) = (register.name, register.offset);
     let _ = match register.count {
@@ -98,20 +96,40 @@ fn one(text: &mut String, depth: usize, register: &Register) {
     };
 }
 
-/// The access properties of hardware and software.
-fn access(mode: Mode) -> &'static [&'static str] {
-    match mode {
+/// The access properties of software and hardware.
+fn access(register: &Register) -> &'static [&'static str] {
+    match register.mode {
+        // State and counters begin with zero: what a reset sets to another number is a constant.
+        Mode::RO if register.reset.is_some_and(|reset| reset != 0) => &["sw = r", "hw = na"],
         Mode::RO => &["sw = r", "hw = w"],
-        Mode::RW => &["sw = rw", "hw = rw"],
-        Mode::WO => &["sw = w"],
-        Mode::W1C => &["sw = rw", "onwrite = woclr", "hw = rw"],
+        // Hardware that may write has a new value in every clock, and what software wrote is gone.
+        Mode::RW => &["sw = rw", "hw = r"],
+        Mode::WO => &["sw = w", "hw = r"],
+        // A write to other bits in the same clock is not to lose what hardware sets.
+        Mode::W1C => &["sw = rw", "onwrite = woclr", "hw = r", "hwset", "hwclr", "precedence = hw"],
     }
 }
 
-fn bits_of(text: &mut String, depth: usize, field: &Field, register: &Register) {
+/// The fields and their names; one field where the register is one number.
+fn fields(register: &Register) -> Vec<(String, Field)> {
+    let bits = register.bytes as usize * 8;
+    let part = |bit, width| Field { name: "VALUE", doc: register.doc, bit, width, kind: Kind::Uint };
+    match (register.fields(), register.mode) {
+        // `hwset` sets all of a field, and hardware sets one bit.
+        ([], Mode::W1C) => (0..bits).map(|bit| (format!("VALUE{bit}"), part(bit, 1))).collect(),
+        ([], _) => vec![("VALUE".to_string(), part(0, bits))],
+        (fields, _) => fields.iter().map(|field| (field.name.to_string(), *field)).collect(),
+    }
+}
+
+fn bits_of(text: &mut String, depth: usize, name: &str, field: &Field, register: &Register) {
     let mut properties = format!("desc = \"{}\";", quoted(field.doc));
     if let Kind::Enum(names) = field.kind {
         let _ = write!(properties, " encode = {}_e;", snake(names.name));
+    }
+    // Software starts a reset, and hardware says that it is over.
+    if (register.name, name) == ("CONTROL", "reset") {
+        properties.push_str(" onwrite = woset; hwclr; precedence = hw;");
     }
     let reset = match register.reset {
         Some(reset) => {
@@ -120,7 +138,7 @@ fn bits_of(text: &mut String, depth: usize, field: &Field, register: &Register) 
         }
         None => String::new(),
     };
-    let (name, high, low) = (field.name, field.bit + field.width - 1, field.bit);
+    let (high, low) = (field.bit + field.width - 1, field.bit);
     // The backslash keeps a name apart from the words of the language.
     let _ = writeln!(text, "{:1$}field {{ {properties} }} \\{name} [{high}:{low}]{reset};", "", depth * 4);
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use fpga_regs::regs::{registers, Register};
+use fpga_regs::regs::{registers, Mode, Register};
 use serde_json::{json, Map, Value};
 
 use super::{exported, peakrdl, said, succeeded};
@@ -50,14 +50,28 @@ fn fields(register: &Register) -> Value {
     let reset =
         |low: usize, width: usize| register.reset.map(|reset| reset >> low & (u64::MAX >> (64 - width)));
     let field = |name: &str, low: usize, width: usize| {
-        let value = json!([low, low + width - 1, register.mode.name(), reset(low, width)]);
-        (name.to_string(), value)
+        let (hardware, storage) = hardware(register, name);
+        let mode = register.mode.name();
+        (name.to_string(), json!([low, low + width - 1, mode, reset(low, width), hardware, storage]))
     };
-    let map: Map<String, Value> = match register.fields() {
-        [] => [field("VALUE", 0, register.bytes as usize * 8)].into_iter().collect(),
-        fields => fields.iter().map(|each| field(each.name, each.bit, each.width)).collect(),
+    let bits = register.bytes as usize * 8;
+    let map: Map<String, Value> = match (register.fields(), register.mode) {
+        ([], Mode::W1C) => (0..bits).map(|bit| field(&format!("VALUE{bit}"), bit, 1)).collect(),
+        ([], _) => [field("VALUE", 0, bits)].into_iter().collect(),
+        (fields, _) => fields.iter().map(|each| field(each.name, each.bit, each.width)).collect(),
     };
     map.into()
+}
+
+/// What hardware does to a field, and whether the field keeps what is written.
+fn hardware(register: &Register, field: &str) -> (&'static str, bool) {
+    match (register.mode, register.name, field) {
+        (Mode::RO, "ID" | "VERSION" | "GID_COUNT" | "PKEY", _) => ("na", false),
+        (Mode::RO, ..) => ("w", false),
+        (Mode::RW, "CONTROL", "reset") => ("r hwclr", true),
+        (Mode::RW | Mode::WO, ..) => ("r", true),
+        (Mode::W1C, ..) => ("r hwset hwclr", true),
+    }
 }
 
 /// Every difference, by the path of the register.
@@ -97,6 +111,8 @@ fn a_changed_bit_in_the_map_is_found() {
         ("} SCRATCH @ 0x1c;", "} SCRATCHED @ 0x1c;", "SCRATCH"),
         ("\\vendor [15:0] = 16'h1bd4", "\\vendor [15:0] = 16'h1bd5", "ID"),
         ("default onwrite = woclr;", "", "VECTOR_PENDING"),
+        ("default hw = r;", "default hw = rw;", "SCRATCH"),
+        (" hwclr; precedence = hw; } \\reset", " } \\reset", "CONTROL"),
         ("} port[2] @ 0x1000 += 0x1000;", "} port[2] @ 0x1000 += 0x1800;", "port[1]."),
     ];
     for (right, wrong, register) in changes {
