@@ -5,11 +5,16 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use vfio_bindings::bindings::vfio::VFIO_PCI_MSIX_IRQ_INDEX;
+use vfio_bindings::bindings::vfio::{
+    VFIO_IRQ_SET_ACTION_TRIGGER, VFIO_IRQ_SET_DATA_EVENTFD, VFIO_PCI_MSIX_IRQ_INDEX,
+};
 use vfio_ioctls::VfioDevice;
 use vmm_sys_util::eventfd::{EventFd, EFD_NONBLOCK};
 
 use crate::card::CardError;
+
+/// `VFIO_DEVICE_SET_IRQS` of <linux/vfio.h>: `_IO(';', 100 + 10)`.
+const DEVICE_SET_IRQS: libc::c_ulong = 0x3b6e;
 
 /// One eventfd a vector.
 pub(in crate::backend) struct Vectors {
@@ -30,11 +35,27 @@ impl Vectors {
         if has == 0 {
             return Err(CardError::Setup("the card has no MSI-X vectors: this is not a Verbena card".into()));
         }
-        let vectors = Self::new(has.min(most))?;
-        device.enable_msix(vectors.fds.iter().collect()).map_err(|error| {
-            CardError::Setup(format!("enabling {} interrupts: {error}", vectors.fds.len()))
-        })?;
+        let mut vectors = Self::new(has.min(most))?;
+        vectors.enable_by(|fds| set_msix(device, fds))?;
         Ok(vectors)
+    }
+
+    /// Enables the vectors by `set`, or as many as it has where those are fewer: it has enabled none then, and gives
+    /// their number.
+    fn enable_by(&mut self, set: impl Fn(&[EventFd]) -> io::Result<usize>) -> Result<(), CardError> {
+        loop {
+            let asked = self.fds.len();
+            match set(&self.fds) {
+                Ok(0) => return Ok(()),
+                Ok(has) if has < asked => self.fds.truncate(has),
+                Ok(has) => {
+                    return Err(CardError::Setup(format!("of {asked} interrupts the kernel enables {has}")))
+                }
+                Err(source) => {
+                    return Err(CardError::Os { what: format!("enabling {asked} interrupts"), source })
+                }
+            }
+        }
     }
 
     /// Number of vectors.
@@ -82,6 +103,18 @@ impl Vectors {
     }
 }
 
+/// Enables an MSI-X vector an eventfd; gives 0, or the number of vectors that the kernel has where those are fewer.
+// Not by `enable_msix` of vfio-ioctls, for which fewer are a success.
+fn set_msix(device: &VfioDevice, fds: &[EventFd]) -> io::Result<usize> {
+    let flags = VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER;
+    let mut set = vec![0, flags, VFIO_PCI_MSIX_IRQ_INDEX, 0, fds.len() as u32];
+    set.extend(fds.iter().map(|fd| fd.as_raw_fd() as u32));
+    set[0] = size_of_val(&*set) as u32;
+    // SAFETY: a `vfio_irq_set` of five words, and its data; the first word is the size of both.
+    let has = unsafe { libc::ioctl(device.as_raw_fd(), DEVICE_SET_IRQS, set.as_ptr()) };
+    usize::try_from(has).map_err(|_| io::Error::last_os_error())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,6 +128,17 @@ mod tests {
         assert!(vectors.wait(1, Duration::ZERO).unwrap());
         assert!(!vectors.wait(1, Duration::from_millis(2)).unwrap());
         assert!(matches!(vectors.wait(2, Duration::ZERO), Err(CardError::NoVector { vector: 2, count: 2 })));
+    }
+
+    #[test]
+    fn fewer_vectors_than_asked_for_are_taken() {
+        let mut vectors = Vectors::new(8).unwrap();
+        vectors.enable_by(|fds| Ok(if fds.len() > 5 { 5 } else { 0 })).unwrap();
+        assert_eq!(vectors.count(), 5);
+        let refused = vectors.enable_by(|_| Err(io::ErrorKind::InvalidInput.into())).unwrap_err();
+        assert!(refused.to_string().contains("enabling 5 interrupts"), "{refused}");
+        // A kernel that says otherwise each time is not asked forever.
+        assert!(matches!(vectors.enable_by(|fds| Ok(fds.len())), Err(CardError::Setup(_))));
     }
 
     #[test]
