@@ -193,12 +193,19 @@ fn what_is_no_record_is_told() {
     assert!(place.expect(1, &["replay", "nosuch.rec"]).contains("reading nosuch.rec"));
     std::fs::write(place.path("x.rec"), "hello\n").unwrap();
     assert!(place.expect(1, &["replay", "x.rec"]).contains("make one with verbena record"));
-    std::fs::write(place.path("x.rec"), "verbena-record 1\nread 0x0\n").unwrap();
-    assert!(place.expect(1, &["replay", "x.rec"]).contains("line 2: `read` needs more"));
-    std::fs::write(place.path("x.rec"), "verbena-record 1\ncommand 0x0 00 -\n").unwrap();
-    assert!(place.expect(1, &["replay", "x.rec"]).contains("a command has 64 bytes"));
-    std::fs::write(place.path("x.rec"), "verbena-record 1\nmemory 0x1000 0xffffffffffff\n").unwrap();
-    assert!(place.expect(1, &["replay", "x.rec"]).contains("more memory than a replay gives"));
+    for (line, why) in [
+        ("read 0x0", "line 2: `read` needs more"),
+        ("command 0x0 00 -", "a command has 64 bytes"),
+        ("memory 0x1000 0xffffffffffff", "more memory than a replay gives"),
+        ("recv 0x1 0x0 00", "a receive WQE has at least 16 bytes"),
+        ("srq 0x1 0x0 -", "a receive WQE has at least 16 bytes"),
+        ("bell 0x20 0x0", "a doorbell outside the doorbell pages"),
+        ("bell 0xfffffff8 0x0", "a doorbell outside the doorbell pages"),
+    ] {
+        std::fs::write(place.path("x.rec"), format!("verbena-record 1\n{line}\n")).unwrap();
+        let said = place.expect(1, &["replay", "x.rec"]);
+        assert!(said.contains(why), "{line}:\n{said}");
+    }
 }
 
 #[test]

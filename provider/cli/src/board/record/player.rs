@@ -91,16 +91,13 @@ impl Player {
             }
             Line::Recv { qpn, index, bytes } => {
                 let qpn = self.known.number(Object::Qp, *qpn);
-                self.post(&Line::Recv { qpn, index: *index, bytes: Vec::new() }, &self.known.recv(bytes))?;
+                self.post(&Line::Recv { qpn, index: *index, bytes: Vec::new() }, &self.recv(bytes)?)?;
             }
             Line::SrqRecv { srqn, index, bytes } => {
                 let srqn = self.known.number(Object::Srq, *srqn);
-                self.post(
-                    &Line::SrqRecv { srqn, index: *index, bytes: Vec::new() },
-                    &self.known.recv(bytes),
-                )?;
+                self.post(&Line::SrqRecv { srqn, index: *index, bytes: Vec::new() }, &self.recv(bytes)?)?;
             }
-            Line::Bell { at, value } => self.bell(*at, *value),
+            Line::Bell { at, value } => self.bell(*at, *value)?,
             Line::Cqe { cqn, index, bytes } => return Ok(self.cqe(*cqn, *index, bytes)),
             Line::Eqe { eqn, index, bytes } => return Ok(self.eqe(*eqn, *index, bytes)),
             Line::Interrupt { vector, fired } => return self.interrupt(*vector, *fired),
@@ -227,6 +224,10 @@ impl Player {
         Ok(compare::entry(what, format, &modelled, &output, &[], &self.ignores()))
     }
 
+    fn recv(&self, bytes: &[u8]) -> Result<Vec<u8>> {
+        self.known.recv(bytes).context("a receive WQE has at least 16 bytes")
+    }
+
     fn post(&self, line: &Line, bytes: &[u8]) -> Result<()> {
         let at = self.rings.slot(line).context("a work request of a queue that was not created")?;
         if !self.memory.write(at, bytes) {
@@ -235,8 +236,11 @@ impl Player {
         Ok(())
     }
 
-    fn bell(&mut self, at: u32, value: u64) {
-        let page = self.known.number(Object::Page, (at - DOORBELL_BASE) / DOORBELL_PAGE_BYTES);
+    fn bell(&mut self, at: u32, value: u64) -> Result<()> {
+        let page = at.checked_sub(DOORBELL_BASE).map(|at| at / DOORBELL_PAGE_BYTES);
+        let page =
+            page.filter(|page| *page < DOORBELL_PAGES).context("a doorbell outside the doorbell pages")?;
+        let page = self.known.number(Object::Page, page);
         let at = at % DOORBELL_PAGE_BYTES;
         // Doorbells have the low 24 bits of a QPN.
         let number = (value & 0xff_ffff) as u32;
@@ -256,6 +260,7 @@ impl Player {
         self.rings.bell(at, value, &self.memory);
         self.card.doorbell(at, value);
         self.scan();
+        Ok(())
     }
 
     fn cqe(&mut self, cqn: u32, index: u32, bytes: &[u8]) -> Found {

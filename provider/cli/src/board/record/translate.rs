@@ -195,12 +195,12 @@ impl Translation {
         bytes
     }
 
-    /// A receive WQE.
-    pub fn recv(&self, bytes: &[u8]) -> Vec<u8> {
+    /// A receive WQE; none where its head is not whole.
+    pub fn recv(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let count = RecvHead::from_slice(bytes)?.num_sge();
         let mut bytes = bytes.to_vec();
-        let count = RecvHead::from_slice(&bytes).map_or(0, |head| head.num_sge());
-        self.sges(&mut bytes[RecvHead::BYTES..], count.into());
-        bytes
+        self.sges(bytes.get_mut(RecvHead::BYTES..)?, count.into());
+        Some(bytes)
     }
 
     fn sges(&self, bytes: &mut [u8], count: usize) {
