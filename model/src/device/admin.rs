@@ -274,7 +274,7 @@ impl Device {
                     return refused(AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL);
                 }
                 fun.pages |= 1 << page;
-                reply.set_object(page);
+                reply.set_object(self.named_page(page));
             }
             AdminOpcode::FREE_PAGE => {
                 let fun = &mut self.functions[f as usize];

@@ -1,7 +1,9 @@
 //! Defects: ways in which a prototype is wrong, so that tools and people can practise on a card that is.
 //!
-//! A defect acts where a card's state is set up or a register is accessed, as the real mistake would
-//! (a phase bit that starts wrong, an address that is off by a line). The data path does not know of it.
+//! A defect acts where a card's state is set up, a register is accessed or a command answered, as the real mistake
+//! would (a phase bit that starts wrong, an address that is off by a line). The data path does not know of it.
+
+use fpga_regs::doorbell_page;
 
 use super::Device;
 use crate::plain::Plain;
@@ -33,6 +35,8 @@ impl Defect {
     pub const WqeFetch: Defect = Defect(7);
     /// The link of each port goes down and comes back all the time.
     pub const LinkFlap: Defect = Defect(8);
+    /// ALLOC_PAGE gives the offset of a doorbell page instead of its number.
+    pub const DoorbellPage: Defect = Defect(9);
 }
 
 /// Time that the link is up (ns).
@@ -51,6 +55,7 @@ impl Defect {
         (Defect::DmaAddress, "dma-address", "DMA writes of data go 64 bytes too far"),
         (Defect::WqeFetch, "wqe-fetch", "send WQEs are fetched without their first four bytes"),
         (Defect::LinkFlap, "link-flap", "the links go down and come back all the time"),
+        (Defect::DoorbellPage, "doorbell-page", "doorbell pages are given by offset, not by number"),
     ];
 
     /// The defect of that name.
@@ -75,6 +80,15 @@ impl Device {
             4
         } else {
             0
+        }
+    }
+
+    /// What ALLOC_PAGE gives for doorbell page `page`.
+    pub(super) fn named_page(&self, page: u32) -> u32 {
+        if self.defect == Defect::DoorbellPage {
+            doorbell_page(page)
+        } else {
+            page
         }
     }
 

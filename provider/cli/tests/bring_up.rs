@@ -5,7 +5,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Every defect, the step that finds it, what the diagnosis says, and where it says to look.
-const DEFECTS: [(&str, &str, &str, &str); 8] = [
+const DEFECTS: [(&str, &str, &str, &str); 9] = [
     ("stuck-reset", "reset", "the reset does not end", "register STATUS (0x24), bit 1"),
     ("wrong-identity", "identity", "wrong identity: ID is 1bd4:10fb", "ID.device (bits 16 to 31)"),
     ("stuck-admin", "admin queue", "the admin queue is stuck", "register ASQ_DOORBELL (0x54"),
@@ -14,10 +14,11 @@ const DEFECTS: [(&str, &str, &str, &str); 8] = [
     ("dma-address", "DMA write", "DMA to a wrong address", "Command.out_iova (byte 24)"),
     ("wqe-fetch", "loopback send", "a corrupted WQE fetch", "QpContext.sq_iova"),
     ("link-flap", "link", "the link flaps", "port0.LINK.changes"),
+    ("doorbell-page", "interrupts", "doorbell page 0x10000", "Reply.object (byte 4) of ALLOC_PAGE"),
 ];
 
 /// Every defect, and what the first difference to the model is in.
-const DIFFERENCES: [(&str, &str, &str); 8] = [
+const DIFFERENCES: [(&str, &str, &str); 9] = [
     ("stuck-reset", "register STATUS (0x24)", "resetting"),
     ("wrong-identity", "register ID (0x0)", "device"),
     ("stuck-admin", "register HEALTH (0x28)", "admin_stalled"),
@@ -26,6 +27,7 @@ const DIFFERENCES: [(&str, &str, &str); 8] = [
     ("dma-address", "mailbox of QUERY_CARD", "max_qp"),
     ("wqe-fetch", "CQE 0 of CQ", "status (byte 22)"),
     ("link-flap", ".LINK (0x", "  field     "),
+    ("doorbell-page", "to ALLOC_PAGE", "object (byte 4)"),
 ];
 
 /// A directory of its own for files, and for nets.
@@ -121,8 +123,15 @@ fn after_a_failure_it_goes_on_when_told() {
     assert!(said.contains("1 steps failed; mend the first one first"), "{said}");
     // What cannot work at all still ends.
     std::thread::scope(|threads| {
-        for defect in ["stuck-reset", "stuck-admin", "cqe-phase", "wqe-fetch", "link-flap", "wrong-identity"]
-        {
+        for defect in [
+            "stuck-reset",
+            "stuck-admin",
+            "cqe-phase",
+            "wqe-fetch",
+            "link-flap",
+            "wrong-identity",
+            "doorbell-page",
+        ] {
             let place = &place;
             threads.spawn(move || {
                 let device = format!("sim:{defect}");

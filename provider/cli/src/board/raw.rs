@@ -173,6 +173,8 @@ pub enum NoQueues {
     Memory(CardError),
     /// A command failed.
     Command(NoReply),
+    /// ALLOC_PAGE gave a page that BAR0 does not have.
+    Page(u32),
 }
 
 impl From<CardError> for NoQueues {
@@ -201,6 +203,9 @@ impl Queues {
         let record = Shared::new(&card, 64)?;
         let rings = Shared::new(&card, SEND_RING + (16 << RECV_STRIDE_LOG))?;
         let page = raw.create(AdminOpcode::ALLOC_PAGE, &[])?;
+        if page >= DOORBELL_PAGES {
+            return Err(NoQueues::Page(page));
+        }
         let pd = raw.create(AdminOpcode::ALLOC_PD, &[])?;
         let eq =
             EqContext::new().with_ring_iova(events.iova).with_log_size(LOG as u8).with_vector(vector as u8);

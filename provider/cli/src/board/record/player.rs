@@ -212,6 +212,11 @@ impl Player {
         }
         let Some(spec) = opcode.spec().filter(|_| got.status() == AdminStatus::OK) else { return Ok(None) };
         if let Some(object) = Object::called(spec.result) {
+            if object == Object::Page && got.object() >= DOORBELL_PAGES {
+                let expected = format!("one of {DOORBELL_PAGES} pages");
+                let (field, got) = ("object (byte 4)".to_owned(), format!("{:#x}", got.object()));
+                return Ok(Some(Difference { what, field, expected, got }));
+            }
             self.known.learn(object, got.object(), reply.object());
         }
         if opcode == AdminOpcode::RESOLVE {

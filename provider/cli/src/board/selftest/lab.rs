@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use driver::Device;
+use fpga_regs::DOORBELL_PAGES;
 use serde::Serialize;
 
 use crate::board::device::{AnyCard, DeviceArgs, Opened};
@@ -128,6 +129,11 @@ impl Lab<'_> {
         Queues::new(raw, vector).map_err(|error| match error {
             NoQueues::Memory(error) => Stop::Skipped(error.to_string()),
             NoQueues::Command(error) => command_failed("queues are created", error),
+            NoQueues::Page(page) => Stop::Failed(Failure {
+                expected: format!("ALLOC_PAGE gives one of {DOORBELL_PAGES} doorbell pages"),
+                came: format!("doorbell page {page:#x}, which is outside BAR0"),
+                look: "Reply.object (byte 4) of ALLOC_PAGE: the page's number, counted from 0".into(),
+            }),
         })
     }
 }
