@@ -252,6 +252,28 @@ def statuses():
             refused(0x00C, c.admin, command(OPC_KEEP_ALIVE))
 
 
+def connects():
+    """A second Connect while the data of the first are on their way is refused, whatever it would be as a Write."""
+    with connect() as c, c.allocate(512) as block:
+        namespace = c.namespace(1)
+        block.write(b"before" + bytes(506))
+        namespace.write(block, 0)
+        with nvmeof.RDMAQueue(ADDRESS, PORT, 0, 32) as queue, nvmeof.HostBuffer(queue.pd, 1024) as data:
+            data.write(p.connect_data(uuid.uuid4(), NQN, "nqn.2014-08.org.example:host", 0xFFFF))
+            first = p.fabrics_connect(0, 32, data)
+            # As a Write: one block, the first.
+            second = first[:40] + bytes(10) + first[50:]
+            requests = [queue.submit(first), queue.submit(second)]
+            end = time.monotonic() + LIMIT
+            while queue.outstanding:
+                queue.poll()
+                assert time.monotonic() < end, f"{queue.outstanding} commands are not answered"
+            found = [request.response.status & 0x7FF for request in requests]
+            assert found == [0, 0x00C], [hex(status) for status in found]
+        namespace.read(block, 0)
+        assert block.read(6) == b"before", block.read()
+
+
 def manager():
     """What the target refuses before there is a connection, and a key that is not one."""
     for record in [
@@ -350,5 +372,5 @@ def silence():
 
 
 if __name__ == "__main__":
-    {f.__name__: f for f in (copy, brief, queues, endless, statuses, manager, discovery, silence)}[WHAT]()
+    {f.__name__: f for f in (copy, brief, queues, endless, statuses, connects, manager, discovery, silence)}[WHAT]()
     print(f"{WHAT}: good")

@@ -150,6 +150,12 @@ fn what_is_wrong_gets_its_status() {
     served.run("queues", &[]);
 }
 
+/// The READs of both are answered late, so that both are on their way.
+#[test]
+fn a_queue_is_connected_once() {
+    Served::with(&["--fault", "delay read-response by=20ms"], &["--memory", "8"]).run("connects", &[]);
+}
+
 #[test]
 fn discovery_and_keep_alive() {
     let mut served = Served::new(&["--memory", "8"]);

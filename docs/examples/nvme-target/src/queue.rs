@@ -186,6 +186,8 @@ impl Queue {
     fn finish(&mut self, chunk: Chunk, command: &Command, key: Option<u32>) -> io::Result<()> {
         let result = match self.controller.clone() {
             None => self.connect(command, &chunk),
+            // Its data were on their way when another Connect was done.
+            Some(_) if command.fabrics_type() == Some(fabrics::CONNECT) => Err(Status::SEQUENCE),
             Some(controller) => nvm::write(&self.target.namespace, &controller, command, &chunk),
         };
         self.answer(chunk, command, result, key)
