@@ -2,6 +2,7 @@
 //! namespaces.
 
 mod flows;
+mod http;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,9 +17,7 @@ use std::time::{Duration, Instant};
 use driver::Registers;
 use fpga_regs::regs::port;
 use model::attach::SegmentCard;
-use tests::stock::{
-    alone, example, free_port, need, verbena, wait_until_listening, Program, StockNet, Testpmd,
-};
+use tests::stock::{alone, free_port, need, verbena, wait_until_listening, Program, StockNet, Testpmd};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// Of the first ports of both cards.
@@ -697,34 +696,4 @@ fn an_ordinary_user_has_interfaces_that_root_made() {
         ran(&net, &["port", "down", &format!("verbena{n}/1")]);
         assert!(host.run(&["ip", "addr", "show", "vb0"]).contains(ADDRESS[n]));
     }
-}
-
-/// Programs of the kernel's side that know nothing of a card, and the example with a TCP/IP stack on each core.
-#[test]
-fn curl_and_wrk_reach_a_stack_on_each_core() {
-    let _alone = alone();
-    need("curl");
-    need("wrk");
-    let net = StockNet::new();
-    let host = Host::new();
-    host.up(&net, "verbena0/1", &["--kernel", "vb0"]);
-    let serve = ["serve", "--device", "verbena1", "--address", "198.18.0.102", "--cores", "2"];
-    let mut server = net.start(example("http-per-core"), &serve);
-    server.expect("http://198.18.0.102/", LIMIT);
-    host.pings("198.18.0.102", &[]);
-    // A connection for each: both cores get some of twenty.
-    let url = "http://198.18.0.102/[1-20]";
-    let said = host.run(&["curl", "-sS", "--max-time", "30", "-H", "Connection: close", url]);
-    let answers = |core: &str| said.lines().filter(|line| *line == core).count();
-    let cores = [answers("core 0"), answers("core 1")];
-    assert!(cores[0] + cores[1] == 20 && cores.iter().all(|&answers| answers > 0), "{said}");
-    let said = host.run(&["wrk", "-t", "1", "-c", "8", "-d", "1", "http://198.18.0.102/"]);
-    assert!(
-        said.contains("requests in") && !said.contains("Non-2xx") && !said.contains(" 0 requests in"),
-        "{said}"
-    );
-    assert!(!said.contains("Socket errors"), "{said}");
-    assert!(!server.has_ended(), "{}", server.said());
-    drop(server);
-    ran(&net, &["port", "down", "verbena0/1"]);
 }

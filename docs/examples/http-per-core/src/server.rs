@@ -66,8 +66,15 @@ impl Connection {
             let _ = stack.socket(self.socket).listen(HTTP);
             return;
         }
-        stack.take(self.socket, &mut self.input);
+        // A client that reads no answers cannot ask on: what is not taken stays in its window.
+        if self.input.len() < HEAD {
+            stack.take(self.socket, &mut self.input);
+        }
         let socket = stack.socket(self.socket);
+        if !socket.may_send() {
+            // It has had its last answer. A reset instead could come before that.
+            self.input.clear();
+        }
         while !self.input.is_empty()
             && socket.can_send()
             && socket.send_capacity() - socket.send_queue() >= ANSWER
@@ -81,7 +88,6 @@ impl Connection {
             // There is room for it.
             let _ = socket.send_slice(answer.as_bytes());
             if end {
-                self.input.clear();
                 socket.close();
             }
         }

@@ -1,0 +1,81 @@
+//! The example with a TCP/IP stack on each core, and programs of the kernel's side that know nothing of a card.
+
+use super::*;
+use tests::stock::example;
+
+const SERVER: &str = "198.18.0.102";
+
+/// A host at one card, and the server at the other.
+struct Served {
+    server: Program,
+    host: Host,
+    net: StockNet,
+    _alone: std::sync::MutexGuard<'static, ()>,
+}
+
+impl Served {
+    /// With options for the interface.
+    fn new(options: &[&str]) -> Served {
+        let alone = alone();
+        let net = StockNet::new();
+        let host = Host::new();
+        host.up(&net, "verbena0/1", &[&["--kernel", "vb0"], options].concat());
+        let serve = ["serve", "--device", "verbena1", "--address", SERVER, "--cores", "2"];
+        let mut server = net.start(example("http-per-core"), &serve);
+        server.expect("http://198.18.0.102/", LIMIT);
+        host.pings(SERVER, &[]);
+        Served { server, host, net, _alone: alone }
+    }
+
+    /// A connection for each: both cores get some of twenty.
+    fn both_cores_answer(&self) {
+        let url = "http://198.18.0.102/[1-20]";
+        let said = self.host.run(&["curl", "-sS", "--max-time", "30", "-H", "Connection: close", url]);
+        let answers = |core: &str| said.lines().filter(|line| *line == core).count();
+        let cores = [answers("core 0"), answers("core 1")];
+        assert!(cores[0] + cores[1] == 20 && cores.iter().all(|&answers| answers > 0), "{said}");
+    }
+
+    /// Memory of its own that the server has, in KiB.
+    fn memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.server.pid())).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        line.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse().ok()).expect("a number of KiB")
+    }
+
+    fn end(mut self) {
+        assert!(!self.server.has_ended(), "{}", self.server.said());
+        drop(self.server);
+        ran(&self.net, &["port", "down", "verbena0/1"]);
+    }
+}
+
+#[test]
+fn curl_and_wrk_reach_a_stack_on_each_core() {
+    need("curl");
+    need("wrk");
+    let served = Served::new(&[]);
+    served.both_cores_answer();
+    let said = served.host.run(&["wrk", "-t", "1", "-c", "8", "-d", "1", "http://198.18.0.102/"]);
+    assert!(
+        said.contains("requests in") && !said.contains("Non-2xx") && !said.contains(" 0 requests in"),
+        "{said}"
+    );
+    assert!(!said.contains("Socket errors"), "{said}");
+    served.end();
+}
+
+/// It takes no more of a client than it can answer, and keeps nothing of one that was answered for the last time.
+#[test]
+fn no_client_can_fill_the_servers_memory() {
+    let served = Served::new(&[]);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/http_clients.py");
+    let script = script.to_str().expect("UTF-8");
+    for what in ["deaf", "talkative"] {
+        let before = served.memory();
+        served.host.run(&["python3", script, what, SERVER]);
+        let more = served.memory().saturating_sub(before);
+        assert!(more < 2048, "{what}: the server has {more} KiB more than before");
+    }
+    served.end();
+}
