@@ -111,11 +111,12 @@ fn serve(args: &Serve) -> Result<()> {
     let Common { device, address, cores } = &args.common;
     let (port, queues) = Port::open(*device, *cores)?;
     println!("http://{address}/ on {device}, {} cores", port.cores());
-    cores::each(queues, |core, queues| -> Result<()> {
+    cores::each(queues, |core, queues, failed| {
         let mut server = Server::new(queues, *address, core, args.connections);
-        loop {
+        while !failed.any() {
             server.poll()?;
         }
+        Ok(())
     })?;
     Ok(())
 }
@@ -124,12 +125,12 @@ fn load(args: &Load) -> Result<()> {
     let Common { device, address, cores } = &args.common;
     let (port, queues) = Port::open(*device, *cores)?;
     let length = Duration::from_secs(args.seconds);
-    let tallies = cores::each(queues, |core, queues| {
+    let tallies = cores::each(queues, |core, queues, failed| {
         // Answers are to come to the core that asks.
         let mine = |local| port.core_of((args.to, HTTP), (*address, local)) == core;
         let mut client = Client::new(queues, *address, args.to, args.connections, mine)?;
         let end = Instant::now() + length;
-        while Instant::now() < end {
+        while Instant::now() < end && !failed.any() {
             client.poll()?;
         }
         Ok(client.tally())
@@ -162,7 +163,7 @@ fn scale(args: &Scale) -> Result<()> {
         let (asking, ask) = Port::open("verbena0".parse()?, cores)?;
         let (answering, answer) = Port::open("verbena1".parse()?, cores)?;
         let both = ask.into_iter().zip(answer).collect();
-        let tallies = cores::each(both, |core, (ask, answer)| {
+        let tallies = cores::each(both, |core, (ask, answer), failed| {
             let mine = |local| {
                 asking.core_of((theirs, HTTP), (ours, local)) == core
                     && answering.core_of((ours, local), (theirs, HTTP)) == core
@@ -170,7 +171,7 @@ fn scale(args: &Scale) -> Result<()> {
             let mut server = Server::new(answer, theirs, core, args.connections);
             let mut client = Client::new(ask, ours, theirs, args.connections, mine)?;
             let end = Instant::now() + length;
-            while Instant::now() < end {
+            while Instant::now() < end && !failed.any() {
                 client.poll()?;
                 server.poll()?;
             }

@@ -10,7 +10,7 @@ use smoltcp::phy::{self, Checksum, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
 use verbena::verbs::card::{Cq, Device, Pd, Qp};
 
-use crate::slots::{Slots, SLOT};
+use crate::slots::Slots;
 
 /// Receives that a queue has posted. Few of them stay in the cache.
 const RECEIVES: u32 = 256;
@@ -18,8 +18,13 @@ const RECEIVES: u32 = 256;
 const SENDS: u32 = 256;
 /// Completions that are reaped in one go.
 const REAPED: usize = 64;
-/// Bytes of a frame: the header, and what Ethernet carries.
+/// Bytes of a frame without jumbo: the header, and what Ethernet carries.
 const FRAME: usize = 1514;
+/// Bytes of a slot for a frame that leaves, in whole cache lines.
+const SEND_SLOT: usize = FRAME.next_multiple_of(64);
+/// Bytes of a slot for a frame that comes: the longest that the card receives. With less room for it, the receive would
+/// fail, and the queue with it: whoever is on the net could end the server.
+const RECEIVE_SLOT: usize = 9600;
 
 /// A receive queue and its memory.
 struct Receiving {
@@ -33,7 +38,7 @@ struct Receiving {
 
 impl Receiving {
     fn new(pd: &Arc<Pd>, qp: Arc<Qp>, cq: Arc<Cq>) -> Result<Self> {
-        let slots = Slots::new(pd, RECEIVES as usize)?;
+        let slots = Slots::new(pd, RECEIVES as usize, RECEIVE_SLOT)?;
         let mut new = Receiving { qp, cq, slots, free: (0..RECEIVES).collect(), arrived: VecDeque::new() };
         new.post()?;
         Ok(new)
@@ -42,7 +47,7 @@ impl Receiving {
     fn post(&mut self) -> Result<()> {
         let mut post = self.qp.recv();
         while let Some(slot) = self.free.pop() {
-            post.push(slot.into(), &[self.slots.sge(slot, SLOT as u32)])
+            post.push(slot.into(), &[self.slots.sge(slot, RECEIVE_SLOT as u32)])
                 .map_err(|error| anyhow!("a receive: {error}"))?;
         }
         post.ring();
@@ -71,10 +76,12 @@ impl Receiving {
     }
 }
 
-/// Whether the card found the checksums of a frame right, if it is of TCP over IPv4.
+/// Whether a frame is for the stack: no longer than its own and, if it is of TCP over IPv4, with checksums that the card
+/// found right.
 fn whole(wc: &Wc, frame: &[u8]) -> bool {
+    let short = wc.byte_len as usize <= FRAME;
     let tcp = frame[12..14] == [0x08, 0x00] && frame[23] == 6;
-    !tcp || wc.flags.contains(WcFlags::IP_CSUM_OK | WcFlags::L4_CSUM_OK)
+    short && (!tcp || wc.flags.contains(WcFlags::IP_CSUM_OK | WcFlags::L4_CSUM_OK))
 }
 
 /// A send queue and its memory.
@@ -166,7 +173,7 @@ impl Queues {
         let sending = Sending {
             qp: raw.clone(),
             cq: send_cq,
-            slots: Slots::new(pd, SENDS as usize)?,
+            slots: Slots::new(pd, SENDS as usize, SEND_SLOT)?,
             free: (0..SENDS).collect(),
             ready: Vec::new(),
             mute: core != 0,

@@ -79,3 +79,16 @@ fn no_client_can_fill_the_servers_memory() {
     }
     served.end();
 }
+
+/// Frames longer than the stack's own are nothing to it, and harm no core.
+#[test]
+fn jumbo_frames_pass_by() {
+    let served = Served::new(&["--mtu", "9000"]);
+    for bytes in ["3000", "8972"] {
+        let ping = ["ping", "-c", "3", "-i", "0.1", "-W", "1", "-M", "do", "-s", bytes, SERVER];
+        let ended = Program::start(served.host.command(&ping)).wait(LIMIT);
+        assert!(ended.said.contains("3 packets transmitted, 0 received"), "{}: {}", ended.how(), ended.said);
+        served.both_cores_answer();
+    }
+    served.end();
+}
