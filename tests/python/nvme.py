@@ -274,6 +274,22 @@ def connects():
         assert block.read(6) == b"before", block.read()
 
 
+def mute():
+    """A host that connects and says nothing for long finds that it is disconnected."""
+    with nvmeof.RDMAQueue(ADDRESS, PORT, 0, 32) as queue:
+        time.sleep(11)
+        end = time.monotonic() + LIMIT
+        while time.monotonic() < end:
+            try:
+                queue.execute(p.property_get(p.REG_CAP, 8), timeout=3)
+            except p.NVMeStatusError:
+                # It comes before Connect, and the target is late.
+                time.sleep(0.1)
+            except (ib.CompletionError, TimeoutError):
+                return
+    raise AssertionError("nobody has disconnected")
+
+
 def manager():
     """What the target refuses before there is a connection, and a key that is not one."""
     for record in [
@@ -372,5 +388,5 @@ def silence():
 
 
 if __name__ == "__main__":
-    {f.__name__: f for f in (copy, brief, queues, endless, statuses, connects, manager, discovery, silence)}[WHAT]()
+    {f.__name__: f for f in (copy, brief, queues, endless, statuses, connects, mute, manager, discovery, silence)}[WHAT]()
     print(f"{WHAT}: good")

@@ -157,6 +157,36 @@ fn a_queue_is_connected_once() {
 }
 
 #[test]
+fn a_host_that_says_nothing_is_disconnected() {
+    let mut served = Served::new(&["--memory", "8"]);
+    served.run("mute", &[]);
+    served.target.expect("a connection ends before Connect: no Connect in time", LIMIT);
+}
+
+/// Its address space has room for the memory of one more connection, and for no stack.
+#[test]
+fn a_target_without_threads_goes_on() {
+    let mut served = Served::new(&["--memory", "8"]);
+    let mut host = served.start("endless", &[]);
+    host.expect("going", LIMIT);
+    let pid = served.target.pid().to_string();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")?.trim().strip_suffix(" kB"));
+    let size: u64 = size.and_then(|size| size.parse().ok()).expect("a number of KiB");
+    let limit = |bytes: &str| {
+        let output = Command::new("prlimit").args(["--pid", &pid, &format!("--as={bytes}:")]).output();
+        assert!(output.is_ok_and(|output| output.status.success()), "prlimit");
+    };
+    limit(&((size + 5 * 1024) << 10).to_string());
+    let ended = served.start("discovery", &[]).wait(LIMIT);
+    assert!(!ended.good(), "{}", ended.said);
+    served.target.expect("a connection gets no thread", LIMIT);
+    limit("unlimited");
+    assert!(!host.has_ended(), "{}", host.said());
+    served.run("discovery", &[]);
+}
+
+#[test]
 fn discovery_and_keep_alive() {
     let mut served = Served::new(&["--memory", "8"]);
     served.run("discovery", &[]);

@@ -72,7 +72,12 @@ fn main() -> anyhow::Result<()> {
     loop {
         let request = listener.next().context("the connection manager")?;
         match Queue::accept(&mut listener, request, &target) {
-            Ok(Some(queue)) => drop(thread::Builder::new().spawn(|| queue.serve())?),
+            Ok(Some(queue)) => {
+                // Without a thread it is dropped, which ends the connection. The others go on.
+                if let Err(why) = thread::Builder::new().spawn(|| queue.serve()) {
+                    println!("a connection gets no thread: {why}");
+                }
+            }
             Ok(None) => {}
             Err(why) => println!("a connection fails: {why}"),
         }

@@ -13,7 +13,7 @@ use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::binding::Wanted;
 use crate::capsule::{fabrics, Capsule, Command, Data, COMMAND, IN_CAPSULE};
@@ -26,6 +26,8 @@ use crate::{admin, io as nvm};
 
 /// Commands of a queue that are worked on at a time. More of them wait.
 const AT_A_TIME: usize = 32;
+/// How long a host may take from connection to Connect. It holds memory and a thread, and has not said who it is.
+const UNTIL_CONNECT: Duration = Duration::from_secs(10);
 
 /// A queue, with all that its thread needs.
 pub struct Queue {
@@ -39,6 +41,7 @@ pub struct Queue {
     fetching: HashMap<u64, (Command, Option<u32>)>,
     /// None before Connect.
     controller: Option<Arc<Controller>>,
+    accepted: Instant,
     /// Place in the submission queue, and its entries.
     head: u16,
     entries: u16,
@@ -75,6 +78,7 @@ impl Queue {
             waiting: VecDeque::new(),
             fetching: HashMap::new(),
             controller: None,
+            accepted: Instant::now(),
             head: 0,
             entries: receives,
         }))
@@ -97,12 +101,14 @@ impl Queue {
 
     fn run(&mut self) -> io::Result<Infallible> {
         loop {
-            let deadline = match (&self.controller, self.wanted.queue) {
-                (Some(controller), 0) => controller.deadline(),
-                _ => None,
+            let (deadline, missed) = match (&self.controller, self.wanted.queue) {
+                (None, _) => (Some(self.accepted + UNTIL_CONNECT), "Connect"),
+                (Some(controller), 0) => (controller.deadline(), "Keep Alive"),
+                // Its controller's end is its own.
+                (Some(_), _) => (None, ""),
             };
             if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "no Keep Alive in time"));
+                return Err(io::Error::new(io::ErrorKind::TimedOut, format!("no {missed} in time")));
             }
             for done in self.connection.wait(deadline)? {
                 match done? {
