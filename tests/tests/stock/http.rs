@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tests::stock::{example, Program, StockNet};
+use tests::stock::{alone, example, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -55,6 +55,73 @@ fn both_directions_of_a_connection_stay_on_a_core() {
     for line in cores {
         let core = &line[..6];
         assert_eq!(number(line, " answers"), number(line, &format!(" from {core}")), "{line}");
+    }
+}
+
+/// Clients of a server that has no more sockets than one of them needs.
+struct Clients {
+    net: StockNet,
+    _holder: Program,
+    _server: Program,
+}
+
+impl Clients {
+    fn new() -> Clients {
+        let (net, holder) = StockNet::held(&["--cards", "3"]);
+        let serve = ["serve", "--device", "verbena1", "--address", "198.18.0.102", "--connections", "32"];
+        let mut server = net.start(program(), &serve);
+        server.expect("http://198.18.0.102/", LIMIT);
+        Clients { net, _holder: holder, _server: server }
+    }
+
+    /// One that is alone.
+    fn first(&self, seconds: &str) -> Program {
+        self.start("verbena0", "198.18.0.101", "32", seconds)
+    }
+
+    /// Whether another one gets answers.
+    fn another_is_answered(&self) -> bool {
+        let ended = self.start("verbena2", "198.18.0.103", "1", "1").wait(LIMIT);
+        assert!(ended.good() || ended.said.contains("or refused it"), "{}: {}", ended.how(), ended.said);
+        ended.good()
+    }
+
+    fn start(&self, device: &str, address: &str, connections: &str, seconds: &str) -> Program {
+        let load = ["load", "--to", "198.18.0.102", "--device", device, "--address", address];
+        let options = ["--connections", connections, "--seconds", seconds];
+        self.net.start(program(), &[&load[..], &options].concat())
+    }
+}
+
+#[test]
+fn sockets_of_a_client_that_ends_are_free_at_once() {
+    let clients = Clients::new();
+    for _ in 0..2 {
+        let ended = clients.first("1").wait(LIMIT);
+        assert!(ended.good(), "{}: {}", ended.how(), ended.said);
+    }
+    assert!(clients.another_is_answered());
+}
+
+/// It cannot say that it has gone, but leaves the server's questions unanswered.
+#[test]
+fn sockets_of_a_killed_client_become_free() {
+    let _alone = alone();
+    let clients = Clients::new();
+    let mut first = clients.first("600");
+    let begin = Instant::now();
+    while clients.another_is_answered() {
+        assert!(begin.elapsed() < LIMIT, "another client is answered:\n{}", first.said());
+        // Where the other one was faster, the first was refused.
+        if first.has_ended() {
+            first = clients.first("600");
+        }
+    }
+    first.signal(9);
+    let begin = Instant::now();
+    while !clients.another_is_answered() {
+        assert!(begin.elapsed() < 2 * LIMIT, "another client is refused");
+        std::thread::sleep(Duration::from_millis(500));
     }
 }
 

@@ -114,9 +114,13 @@ impl Client {
         Ok(())
     }
 
-    /// What was answered.
-    pub fn tally(self) -> Tally {
-        self.tally
+    /// Resets the connections, so that the server's sockets are free at once; what was answered.
+    pub fn end(mut self) -> Result<Tally> {
+        for connection in &self.connections {
+            self.stack.socket(connection.socket).abort();
+        }
+        self.stack.drain()?;
+        Ok(self.tally)
     }
 }
 

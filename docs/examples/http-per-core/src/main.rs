@@ -133,7 +133,7 @@ fn load(args: &Load) -> Result<()> {
         while Instant::now() < end && !failed.any() {
             client.poll()?;
         }
-        Ok(client.tally())
+        client.end()
     })?;
     report(&tallies, args.seconds)?;
     Ok(())
@@ -175,7 +175,7 @@ fn scale(args: &Scale) -> Result<()> {
                 client.poll()?;
                 server.poll()?;
             }
-            Ok(client.tally())
+            client.end()
         })?;
         let rate = report(&tallies, args.seconds)?;
         match one {

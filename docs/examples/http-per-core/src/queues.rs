@@ -198,6 +198,11 @@ impl Queues {
         self.mac
     }
 
+    /// Whether all that was to be sent has left.
+    pub fn are_idle(&self) -> bool {
+        self.sending.free.len() == SENDS as usize
+    }
+
     /// Takes what has come, gives what is ready. An error means that a queue is broken.
     pub fn poll(&mut self) -> Result<()> {
         self.sending.flush()?;

@@ -5,13 +5,18 @@ use std::net::Ipv4Addr;
 use anyhow::Result;
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use smoltcp::socket::tcp::{Socket, SocketBuffer};
-use smoltcp::time::Instant;
+use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{EthernetAddress, IpAddress, IpCidr};
 
 use crate::queues::Queues;
 
 /// Bytes that a socket can hold in each direction.
 const BUFFER: usize = 4096;
+/// How often a peer that says nothing is asked whether it is there, and how long it may leave that unanswered.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the card may take to send the last frames.
+const LAST: std::time::Duration = std::time::Duration::from_secs(1);
 /// Bits of the network in all addresses.
 const NETWORK: u8 = 24;
 
@@ -42,6 +47,9 @@ impl Stack {
         let mut socket = Socket::new(buffer(), buffer());
         // Each message is one segment, so nothing is to be gathered.
         socket.set_nagle_enabled(false);
+        // A peer that was killed, or pulled out, has no other end.
+        socket.set_keep_alive(Some(KEEP_ALIVE));
+        socket.set_timeout(Some(TIMEOUT));
         self.sockets.add(socket)
     }
 
@@ -76,5 +84,16 @@ impl Stack {
         let now = Instant::from_micros(self.began.elapsed().as_micros() as i64);
         self.interface.poll(now, &mut self.queues, &mut self.sockets);
         Ok(())
+    }
+
+    /// As `poll`, until all of it has left.
+    pub fn drain(&mut self) -> Result<()> {
+        let begin = std::time::Instant::now();
+        loop {
+            self.poll()?;
+            if self.queues.are_idle() || begin.elapsed() > LAST {
+                return Ok(());
+            }
+        }
     }
 }
