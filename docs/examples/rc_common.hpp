@@ -264,8 +264,8 @@ public:
         }
     }
 
-    // The completion of a certain request; `what` names it in the error message.
-    ibv_wc expect(uint64_t id, const char *what) {
+    // The next completion, of a request that has not failed; `what` names it in the error message.
+    ibv_wc completed(const char *what) {
         const ibv_wc wc = wait();
         if (wc.status != IBV_WC_SUCCESS) {
             char text[256];
@@ -273,6 +273,12 @@ public:
                           ibv_wc_status_str(wc.status), wc.status, wc.vendor_err);
             throw Error(text);
         }
+        return wc;
+    }
+
+    // The completion of a certain request, where no other can come first.
+    ibv_wc expect(uint64_t id, const char *what) {
+        const ibv_wc wc = completed(what);
         if (wc.wr_id != id) throw Error(std::string(what) + ": another request was completed first");
         return wc;
     }

@@ -38,32 +38,49 @@ static int serve(const Options &options) {
     Side side(options);
     std::printf("device %s, port %d\n", side.device_name(), options.port);
     const Socket tcp = accept_one(options.tcp_port);
-    enum : uint64_t { RECEIVE = 1, SEND = 2 };
-    const size_t answer_at = kMailboxAt + kMessageBytes;
+    // An answer's wr_id is the number of its slot.
+    enum : uint64_t { SLOTS = 2, RECEIVE = SLOTS };
+    const size_t answers_at = kMailboxAt + kMessageBytes;
     // Before the client can send, there must be somewhere to receive.
     side.post_receive(RECEIVE, kMailboxAt, kMessageBytes);
     side.connect(tcp);
     side.watch_peer(tcp);
     int answered = 0;
+    // Completions of the two queues come in any order: when the ACK of an answer is lost, the client's
+    // next message is here before it, and the answer may have to be sent again. So its slot stays as it
+    // is until the SEND is completed, and the next answer has another one.
+    std::vector<uint64_t> free = {0, 1};
+    bool waiting = false;  // is there a message in the mailbox?
+    uint32_t bytes = 0;    // and how long is it?
     for (;;) {
-        // A message: the receive is completed.
-        const ibv_wc wc = side.expect(RECEIVE, "receiving");
-        const std::string message(reinterpret_cast<char *>(side.buffer() + kMailboxAt), wc.byte_len);
-        if (message == "bye") break;
-        // Post the next receive before the answer, which lets the client send again.
-        side.post_receive(RECEIVE, kMailboxAt, kMessageBytes);
-        std::memcpy(side.buffer() + answer_at, message.data(), message.size());
-        ibv_sge sge{reinterpret_cast<uintptr_t>(side.buffer()) + answer_at, wc.byte_len, side.lkey()};
+        const ibv_wc wc = side.completed("receiving or answering");
+        if (wc.wr_id == RECEIVE) {
+            waiting = true;
+            bytes = wc.byte_len;
+        } else {
+            free.push_back(wc.wr_id);
+        }
+        if (!waiting || free.empty()) continue;
+        const uint8_t *text = side.buffer() + kMailboxAt;
+        if (std::string(text, text + bytes) == "bye") break;
+        const uint64_t slot = free.back();
+        free.pop_back();
+        const size_t answer_at = answers_at + slot * kMessageBytes;
+        std::memcpy(side.buffer() + answer_at, text, bytes);
+        ibv_sge sge{reinterpret_cast<uintptr_t>(side.buffer()) + answer_at, bytes, side.lkey()};
         ibv_send_wr wr{};
-        wr.wr_id = SEND;
+        wr.wr_id = slot;
         wr.sg_list = &sge;
         wr.num_sge = 1;
         wr.opcode = IBV_WR_SEND;
         wr.send_flags = IBV_SEND_SIGNALED;
+        // Post the next receive before the answer, which lets the client send again.
+        waiting = false;
+        side.post_receive(RECEIVE, kMailboxAt, kMessageBytes);
         side.post_send(&wr);
-        side.expect(SEND, "answering");
         answered++;
     }
+    while (free.size() < SLOTS) free.push_back(side.completed("answering").wr_id);
     std::printf("answered %d messages, woken by %u events\n", answered, side.events());
 
     // What the client did to our memory meanwhile.

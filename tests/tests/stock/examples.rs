@@ -25,20 +25,21 @@ fn built() -> Examples {
     Examples { server, client, _directory: directory }
 }
 
-fn both(net: &StockNet, examples: &Examples, card: &str, more: &[&str]) -> (Ended, Ended) {
-    let (server, port) = listening(net, examples, more);
+fn both(net: &StockNet, launcher: &[&str], examples: &Examples, card: &str, more: &[&str]) -> (Ended, Ended) {
+    let (server, port) = listening(net, launcher, examples, more);
     let mut arguments = vec!["localhost", "-d", card, "-p", &port];
     arguments.extend(more);
     let client = net.start(&examples.client, &arguments).wait(LIMIT);
     (server.wait(Duration::from_secs(2)), client)
 }
 
-fn listening(net: &StockNet, examples: &Examples, more: &[&str]) -> (Program, String) {
+/// The server, started with options of `verbena run`, and its TCP port.
+fn listening(net: &StockNet, launcher: &[&str], examples: &Examples, more: &[&str]) -> (Program, String) {
     let port = free_port();
     let text = port.to_string();
     let mut arguments = vec!["-d", "verbena0", "-p", &text];
     arguments.extend(more);
-    let mut server = net.start(&examples.server, &arguments);
+    let mut server = Program::start(net.command(launcher, &examples.server, &arguments));
     assert!(wait_until_listening(&mut server, port, LIMIT), "the server does not listen: {}", server.said());
     (server, text)
 }
@@ -48,7 +49,7 @@ fn the_examples_run_on_two_cards_and_on_one() {
     let (net, examples) = (StockNet::new(), built());
     for (card, more) in [("verbena1", vec![]), ("verbena0", vec![]), ("verbena1", vec!["-g", "0", "-i", "2"])]
     {
-        let (server, client) = both(&net, &examples, card, &more);
+        let (server, client) = both(&net, &[], &examples, card, &more);
         let report =
             format!("server: {}\n{}\nclient: {}\n{}", server.how(), server.said, client.how(), client.said);
         assert!(server.good() && client.good(), "client on {card} {more:?}:\n{report}");
@@ -61,6 +62,19 @@ fn the_examples_run_on_two_cards_and_on_one() {
         println!("{}", client.said);
     }
     net.expect_gone();
+}
+
+/// The client's next message is there before its ACK of the last answer, which was lost; then of three answers in a row.
+#[test]
+fn the_server_takes_completions_in_any_order() {
+    let examples = built();
+    for nth in ["40", "40..42"] {
+        let net = StockNet::new();
+        let fault = format!("drop ack from=verbena1 nth={nth}");
+        let (server, client) = both(&net, &["--fault", &fault], &examples, "verbena1", &[]);
+        assert!(client.good(), "{fault}: {}: {}\nserver: {}", client.how(), client.said, server.said);
+        assert!(server.good() && server.said.contains("answered 1000 messages"), "{fault}: {}", server.said);
+    }
 }
 
 #[test]
@@ -83,7 +97,7 @@ fn the_examples_say_what_is_wrong() {
 #[test]
 fn a_server_notices_that_its_client_is_gone() {
     let (net, examples) = (StockNet::new(), built());
-    let (server, port) = listening(&net, &examples, &[]);
+    let (server, port) = listening(&net, &[], &examples, &[]);
     // Half of a client: connects, and is gone.
     net.run("bash", &["-c", &format!("exec 3<>/dev/tcp/localhost/{port}")], LIMIT);
     let ended = server.wait(LIMIT);
