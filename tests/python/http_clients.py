@@ -46,6 +46,14 @@ def talkative():
         assert answers(connection) == 1
 
 
+def hasty():
+    """Asks for more answers than fit in a socket, and ends before it has read one."""
+    with connect() as connection:
+        connection.sendall(GET * 500)
+        connection.shutdown(socket.SHUT_WR)
+        assert (count := answers(connection)) == 500, count
+
+
 if __name__ == "__main__":
-    {f.__name__: f for f in (deaf, talkative)}[WHAT]()
+    {f.__name__: f for f in (deaf, talkative, hasty)}[WHAT]()
     print(f"{WHAT}: good")

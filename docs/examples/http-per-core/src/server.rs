@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 
 use anyhow::Result;
 use smoltcp::iface::SocketHandle;
+use smoltcp::socket::tcp::Socket;
 
 use crate::queues::Queues;
 use crate::stack::Stack;
@@ -75,10 +76,9 @@ impl Connection {
             // It has had its last answer. A reset instead could come before that.
             self.input.clear();
         }
-        while !self.input.is_empty()
-            && socket.can_send()
-            && socket.send_capacity() - socket.send_queue() >= ANSWER
-        {
+        let room =
+            |socket: &Socket| socket.can_send() && socket.send_capacity() - socket.send_queue() >= ANSWER;
+        while !self.input.is_empty() && room(socket) {
             let (bytes, answer, end) = match request(&self.input, core) {
                 Said::Part if self.input.len() < HEAD => break,
                 Said::Part => (self.input.len(), refusal("431 Request Header Fields Too Large"), true),
@@ -91,8 +91,8 @@ impl Connection {
                 socket.close();
             }
         }
-        if !socket.may_recv() && socket.may_send() {
-            // The peer has ended.
+        if !socket.may_recv() && room(socket) {
+            // The peer has ended, and what is left of its input is no request.
             socket.close();
         }
     }

@@ -36,6 +36,12 @@ impl Served {
         assert!(cores[0] + cores[1] == 20 && cores.iter().all(|&answers| answers > 0), "{said}");
     }
 
+    /// Runs one of `http_clients.py`.
+    fn client(&self, what: &str) {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/http_clients.py");
+        self.host.run(&["python3", script.to_str().expect("UTF-8"), what, SERVER]);
+    }
+
     /// Memory of its own that the server has, in KiB.
     fn memory(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.server.pid())).expect("it runs");
@@ -69,14 +75,20 @@ fn curl_and_wrk_reach_a_stack_on_each_core() {
 #[test]
 fn no_client_can_fill_the_servers_memory() {
     let served = Served::new(&[]);
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/http_clients.py");
-    let script = script.to_str().expect("UTF-8");
     for what in ["deaf", "talkative"] {
         let before = served.memory();
-        served.host.run(&["python3", script, what, SERVER]);
+        served.client(what);
         let more = served.memory().saturating_sub(before);
         assert!(more < 2048, "{what}: the server has {more} KiB more than before");
     }
+    served.end();
+}
+
+/// A client that sends no more still gets all its answers.
+#[test]
+fn every_request_is_answered() {
+    let served = Served::new(&[]);
+    served.client("hasty");
     served.end();
 }
 
