@@ -27,7 +27,7 @@ use crate::{admin, io as nvm};
 /// Commands of a queue that are worked on at a time. More of them wait.
 const AT_A_TIME: usize = 32;
 /// How long a host may take from connection to Connect. It holds memory and a thread, and has not said who it is.
-const UNTIL_CONNECT: Duration = Duration::from_secs(10);
+const UNTIL_CONNECT: Duration = Duration::from_secs(30);
 
 /// A queue, with all that its thread needs.
 pub struct Queue {
