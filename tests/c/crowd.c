@@ -1,11 +1,14 @@
-/* Beside the thread that starts them, as many as the argument says, all at the same time: they sleep, and time stands still
- * until the last is there. */
+/* Beside the thread that starts them, as many as the argument says, all at the same time: they sleep, and none ends until the
+ * last is there. */
 #include "rig.h"
 #include <pthread.h>
+
+static pthread_barrier_t all;
 
 static void *doze(void *argument)
 {
     usleep(1000);
+    pthread_barrier_wait(&all);
     return argument;
 }
 
@@ -16,9 +19,11 @@ int main(int argc, char **argv)
     CHECK(devices && devices[0] && ibv_open_device(devices[0]));
     pthread_t *threads = calloc(count, sizeof *threads);
     pthread_attr_t small;
+    CHECK(!pthread_barrier_init(&all, NULL, count + 1));
     CHECK(threads && !pthread_attr_init(&small) && !pthread_attr_setstacksize(&small, 1 << 18));
     for (int i = 0; i < count; i++)
         CHECK(!pthread_create(&threads[i], &small, doze, NULL));
+    pthread_barrier_wait(&all);
     for (int i = 0; i < count; i++)
         CHECK(!pthread_join(threads[i], NULL));
     printf("OK\n");
