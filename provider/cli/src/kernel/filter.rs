@@ -7,10 +7,10 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use driver::{Card, Flow, Qp};
 use fpga_regs::{FlowContext, FlowKind};
-use netlink_packet_route::link::{LinkAttribute, LinkMessage};
-use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::link::LinkAttribute;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
+use crate::launch::network::get_link;
 use crate::launch::rtnetlink::Route;
 
 /// Changes of interfaces (RTMGRP_LINK, linux/rtnetlink.h).
@@ -45,10 +45,7 @@ impl Wishes {
     pub fn now(&self) -> Result<Option<Wanted>> {
         // Before the question: what comes during it is asked for again.
         self.news.drain();
-        let mut question = LinkMessage::default();
-        question.header.index = self.index;
-        let answer = self.questions.get(RouteNetlinkMessage::GetLink(question))?;
-        let Some(RouteNetlinkMessage::NewLink(link)) = answer else { return Ok(None) };
+        let Some(link) = get_link(&self.questions, self.index)? else { return Ok(None) };
         let mac = link.attributes.iter().find_map(|attribute| match attribute {
             LinkAttribute::Address(bytes) => bytes.as_slice().try_into().ok(),
             _ => None,

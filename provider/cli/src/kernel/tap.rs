@@ -16,10 +16,9 @@ use model::packet::PortId;
 use model::wire::checksum::Partial;
 use model::wire::segments::Template;
 use model::wire::virtio_net::VirtioNetHeader;
-use netlink_packet_route::link::{LinkFlags, LinkMessage};
-use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::link::LinkFlags;
 
-use crate::launch::network::{add_address, raise, set_link, IPV4_PREFIX, IPV6_PREFIX};
+use crate::launch::network::{add_address, get_link, raise, set_link, IPV4_PREFIX, IPV6_PREFIX};
 use crate::launch::rtnetlink::{is, Route};
 
 use super::merge::{Message, PIECES};
@@ -190,11 +189,7 @@ fn cut(frame: &[u8], header: &VirtioNetHeader) -> Option<Cut> {
 
 /// Whether an interface is up.
 fn is_up(route: &Route, index: u32) -> Result<bool> {
-    let mut question = LinkMessage::default();
-    question.header.index = index;
-    let answer = route.get(RouteNetlinkMessage::GetLink(question))?;
-    let Some(RouteNetlinkMessage::NewLink(link)) = answer else { return Ok(false) };
-    Ok(link.header.flags.contains(LinkFlags::Up))
+    Ok(get_link(route, index)?.is_some_and(|link| link.header.flags.contains(LinkFlags::Up)))
 }
 
 /// EPERM and EEXIST: an interface that root made stays as it is. Who may make one may set it up, too.

@@ -102,6 +102,16 @@ fn link(port: PortId) -> LinkMessage {
     message
 }
 
+/// An interface as it is now; `None`: it is not here.
+pub fn get_link(route: &Route, index: u32) -> Result<Option<LinkMessage>> {
+    let mut question = LinkMessage::default();
+    question.header.index = index;
+    Ok(match route.get(RouteNetlinkMessage::GetLink(question))? {
+        Some(RouteNetlinkMessage::NewLink(link)) => Some(link),
+        _ => None,
+    })
+}
+
 /// Gives an interface a MAC and an MTU.
 pub fn set_link(route: &Route, index: u32, mac: [u8; 6], mtu: u32) -> Result<()> {
     let mut message = LinkMessage::default();
