@@ -129,12 +129,12 @@ impl Engine<'_> {
         }
     }
 
-    /// Looks up the translation of the next payload of a flow's first job. On a miss the flow leaves the round until
-    /// the translation has been read, and the result is false.
-    fn translated(&mut self, card: u16, port: u8, id: u16, offset: usize, len: usize) -> bool {
+    /// Looks up the translation of the next payload of a flow's first job, whose packet is on its way. On a miss the flow leaves
+    /// the round until the translation has been read, and the result is false.
+    fn translated(&mut self, packet: &Packet, id: u16, offset: usize, len: usize) -> bool {
+        let PortId { card, port } = packet.src;
         let head = flow_mut(&mut self.env.sim.cards[card as usize].qps, id).head - 1;
         let job = self.env.sim.jobs.get_mut(head);
-        let packet = job.packet.get();
         let Payload::Memory(from, _) = packet.payload else { return true };
         if !packet.fetches() || job.known.take() {
             return true;
@@ -148,8 +148,7 @@ impl Engine<'_> {
         let asked = job.start.max(sim.now);
         let since = job.since(packet.operation).min(asked);
         if sim.trace.on() {
-            let (src, dst) = way(self.link, self.world, &packet);
-            let subject = Subject::of(&Packet { src, dst, ..packet }, job.message, true);
+            let subject = Subject::of(packet, job.message, true);
             let psn = psn::add(packet.psn, job.issued);
             sim.trace.step(Phase::Tx, (since, asked), &subject, psn, len as u32);
             sim.trace.step(Phase::PayloadFetch, (asked, known), &subject, psn, len as u32);
@@ -198,7 +197,7 @@ impl Engine<'_> {
             if fetched > 0 && buffered > 0 && buffered + fetched > sim.profile.tx.buffer_bytes {
                 return;
             }
-            if !self.translated(card, port, id, offset, len) {
+            if !self.translated(&packet, id, offset, len) {
                 continue;
             }
             let sim = &mut *self.env.sim;
