@@ -38,38 +38,34 @@ const FIELDS: usize = 64;
 
 /// The fields of a frame, or of a rule, or its masks: numbers in the order of the wire, what is not there zero. A frame
 /// is one of a rule if it is the rule's value under the mask.
-#[derive(Clone, Copy, Debug, Eq)]
-#[repr(C, align(8))]
+///
+/// They are words, of which the first byte is the lowest, so that what has just been read stays in registers: a load of
+/// bytes that several stores have just written waits for all stores before them, also those to lines of other cores.
+#[derive(Clone, Copy, Debug, Default, Eq)]
+#[repr(C)]
 pub struct Fields {
-    bytes: [u8; FIELDS],
+    words: [u64; FIELDS / 8],
 }
 
 impl PartialEq for Fields {
     /// By words, without a call.
     #[inline]
     fn eq(&self, other: &Fields) -> bool {
-        self.words().zip(other.words()).fold(0, |differ, (own, other)| differ | own ^ other) == 0
+        self.words.iter().zip(other.words).fold(0, |differ, (own, other)| differ | own ^ other) == 0
     }
 }
 
-impl Default for Fields {
-    /// Zero.
-    fn default() -> Fields {
-        Fields { bytes: [0; FIELDS] }
-    }
-}
-
-/// What is read of a frame, until all of it is: each in a place of its own, so that the words of [`Fields`] are written once.
+/// What is read of a frame, until all of it is: bytes in the order of the wire, of which the first is the lowest.
 #[derive(Default)]
 struct Read {
-    addresses: [u8; 12],
-    ether_type: [u8; 2],
-    vlan: [u8; 2],
+    addresses: (u64, u32),
+    ether_type: u16,
+    vlan: u16,
     tags: FrameTags,
     src_ip: [u64; 2],
     dst_ip: [u64; 2],
-    flow_label: [u8; 4],
-    ports: [u8; 4],
+    flow_label: u32,
+    ports: u32,
     has_ports: bool,
     protocol: u8,
     class: u8,
@@ -78,18 +74,23 @@ struct Read {
     fragmented: bool,
 }
 
-/// The words of an IPv6 address, in the order of the wire.
+/// Eight bytes of a header that has them.
 #[inline(always)]
-fn words_of(address: &[u8; 16]) -> [u64; 2] {
-    let word = |at: usize| address[at..].first_chunk().map_or(0, |&word| u64::from_le_bytes(word));
-    [word(0), word(8)]
+fn word(header: &[u8], at: usize) -> u64 {
+    header[at..].first_chunk().map_or(0, |&word| u64::from_le_bytes(word))
+}
+
+/// Four bytes of a header that has them.
+#[inline(always)]
+fn half(header: &[u8], at: usize) -> u32 {
+    header[at..].first_chunk().map_or(0, |&half| u32::from_le_bytes(half))
 }
 
 impl Read {
     #[inline(always)]
     fn read(&mut self, frame: &[u8]) -> Option<()> {
-        let (addresses, mut rest) = frame.split_first_chunk()?;
-        self.addresses = *addresses;
+        let (addresses, mut rest) = frame.split_first_chunk::<12>()?;
+        self.addresses = (word(addresses, 0), half(addresses, 8));
         let mut ether_type;
         (ether_type, rest) = rest.split_first_chunk::<2>()?;
         for tag in 0..MOST_TAGS {
@@ -101,14 +102,14 @@ impl Read {
             let tci;
             (tci, rest) = rest.split_first_chunk::<2>()?;
             if tag == 0 {
-                self.vlan = *tci;
+                self.vlan = u16::from_le_bytes(*tci);
                 self.tags = FrameTags::ANY | kind;
             } else {
                 self.tags |= FrameTags::SECOND;
             }
             (ether_type, rest) = rest.split_first_chunk::<2>()?;
         }
-        self.ether_type = *ether_type;
+        self.ether_type = u16::from_le_bytes(*ether_type);
         match u16::from_be_bytes(*ether_type) {
             ETHERTYPE_IPV4 => self.read_ipv4(rest),
             ETHERTYPE_IPV6 => self.read_ipv6(rest),
@@ -124,9 +125,7 @@ impl Read {
             return None;
         }
         (self.version, self.class, self.hops, self.protocol) = (4, header[1], header[8], header[9]);
-        let address = |at: usize| {
-            [0, u64::from(u32::from_le_bytes(*header[at..].first_chunk().unwrap_or(&[0; 4]))) << 32]
-        };
+        let address = |at: usize| [0, u64::from(half(header, at)) << 32];
         (self.src_ip, self.dst_ip) = (address(12), address(16));
         // More fragments, and the offset.
         let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff;
@@ -135,6 +134,8 @@ impl Read {
         self.read_ports(packet.get(length..).filter(|_| first)?)
     }
 
+    // Inlined, as its caller, so that nothing of `self` has to be in memory.
+    #[inline(always)]
     fn read_ipv6(&mut self, packet: &[u8]) -> Option<()> {
         let (header, mut rest) = packet.split_first_chunk::<40>()?;
         let [a, b, c, d, ..] = *header;
@@ -142,9 +143,9 @@ impl Read {
             return None;
         }
         (self.version, self.class, self.hops) = (6, a << 4 | b >> 4, header[7]);
-        self.flow_label = [0, b & 15, c, d];
-        self.src_ip = words_of(header[8..].first_chunk()?);
-        self.dst_ip = words_of(header[24..].first_chunk()?);
+        self.flow_label = u32::from_le_bytes([0, b & 15, c, d]);
+        self.src_ip = [word(header, 8), word(header, 16)];
+        self.dst_ip = [word(header, 24), word(header, 32)];
         self.protocol = header[6];
         for _ in 0..MOST_EXTENSIONS {
             let length = match self.protocol {
@@ -171,7 +172,7 @@ impl Read {
     #[inline(always)]
     fn read_ports(&mut self, header: &[u8]) -> Option<()> {
         if matches!(self.protocol, PROTOCOL_TCP | PROTOCOL_UDP) {
-            self.ports = *header.first_chunk()?;
+            self.ports = u32::from_le_bytes(*header.first_chunk()?);
             self.has_ports = true;
         }
         Some(())
@@ -179,34 +180,31 @@ impl Read {
 
     #[inline(always)]
     fn fields(&self) -> Fields {
-        let Read { addresses: a, ether_type: [e, f], vlan: [t, u], flow_label: [g, h, i, j], .. } = *self;
-        let [k, l, m, n] = self.ports;
+        let at = |value: u64, byte: usize| value << (byte * 8);
         let last = [self.protocol, self.class, self.hops, self.version];
-        let flags = [self.tags.0, self.has_ports.into(), self.fragmented.into(), 0];
-        let words = [
-            u64::from_le_bytes([a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]]),
-            u64::from_le_bytes([a[8], a[9], a[10], a[11], e, f, t, u]),
-            self.src_ip[0],
-            self.src_ip[1],
-            self.dst_ip[0],
-            self.dst_ip[1],
-            u64::from_le_bytes([g, h, i, j, k, l, m, n]),
-            u64::from(u32::from_le_bytes(last)) | u64::from(u32::from_le_bytes(flags)) << 32,
-        ];
-        let mut fields = Fields::default();
-        fields
-            .bytes
-            .chunks_exact_mut(8)
-            .zip(words)
-            .for_each(|(to, word)| to.copy_from_slice(&word.to_le_bytes()));
-        fields
+        let flags = [self.tags.0, self.has_ports.into(), self.fragmented.into()];
+        let last = last.into_iter().chain(flags).enumerate();
+        Fields {
+            words: [
+                self.addresses.0,
+                u64::from(self.addresses.1) | at(self.ether_type.into(), 4) | at(self.vlan.into(), 6),
+                self.src_ip[0],
+                self.src_ip[1],
+                self.dst_ip[0],
+                self.dst_ip[1],
+                u64::from(self.flow_label) | at(self.ports.into(), 4),
+                last.fold(0, |word, (byte, value)| word | at(value.into(), byte)),
+            ],
+        }
     }
 }
 
 impl Fields {
-    #[inline(always)]
     fn put<const N: usize>(&mut self, at: usize, bytes: [u8; N]) {
-        self.bytes[at..at + N].copy_from_slice(&bytes);
+        for (at, byte) in (at..).zip(bytes) {
+            let (word, shift) = (&mut self.words[at / 8], at % 8 * 8);
+            *word = *word & !(0xff << shift) | u64::from(byte) << shift;
+        }
     }
 
     /// The fields of a frame. Any bytes have some.
@@ -279,17 +277,13 @@ impl Fields {
 
     /// A mask of the fields of either.
     pub fn union(&self, other: &Fields) -> Fields {
-        let mut both = *self;
-        both.bytes.iter_mut().zip(other.bytes).for_each(|(byte, other)| *byte |= other);
-        both
+        Fields { words: core::array::from_fn(|n| self.words[n] | other.words[n]) }
     }
 
     /// These fields under a mask.
-    #[inline]
+    #[inline(always)]
     pub fn under(&self, mask: &Fields) -> Fields {
-        let mut under = *self;
-        under.bytes.iter_mut().zip(mask.bytes).for_each(|(byte, mask)| *byte &= mask);
-        under
+        Fields { words: core::array::from_fn(|n| self.words[n] & mask.words[n]) }
     }
 
     /// What all frames of a conversation have, which stay in order (IEEE 802.1AX 6.2.4): addresses, and ports where all
@@ -300,7 +294,8 @@ impl Fields {
         if ports == 0 || fragmented != 0 {
             fields.put(SRC_PORT, [0; 4]);
         }
-        fields.put(VLAN, [self.bytes[VLAN] & 0xf, self.bytes[VLAN + 1]]);
+        let [high, low] = self.get(VLAN);
+        fields.put(VLAN, [high & 0xf, low]);
         fields.put(FLOW_LABEL, [0; 4]);
         fields.put(CLASS, [0; 2]);
         fields.put(TAGS, [0; FIELDS - TAGS]);
@@ -322,22 +317,15 @@ impl Fields {
             0x5899_65cc_7537_4cc3,
         ];
         let products =
-            self.words().zip(FACTORS).map(|(word, factor)| (word ^ word >> 32).wrapping_mul(factor));
+            self.words.iter().zip(FACTORS).map(|(word, factor)| (word ^ word >> 32).wrapping_mul(factor));
         let sum = products.fold(of, u64::wrapping_add);
         (sum ^ sum >> 29).wrapping_mul(FACTORS[0])
-    }
-
-    #[inline]
-    fn words(&self) -> impl Iterator<Item = u64> + '_ {
-        self.bytes.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_le_bytes))
     }
 
     /// `N` bytes at one of the places above.
     #[inline(always)]
     pub(super) fn get<const N: usize>(&self, at: usize) -> [u8; N] {
-        let mut field = [0; N];
-        field.copy_from_slice(&self.bytes[at..at + N]);
-        field
+        core::array::from_fn(|n| (self.words[(at + n) / 8] >> ((at + n) % 8 * 8)) as u8)
     }
 
     /// What kind of frame it is.
@@ -383,7 +371,7 @@ impl Fields {
 }
 
 plain! {
-    Fields { bytes }
+    Fields { words }
 }
 
 #[cfg(test)]
