@@ -50,7 +50,8 @@ unsafe fn put_sge(to: *mut u8, sge: &Sge) {
         // Volatile, so that the two words are not read as one: the caller has just stored them one by one, and one wide
         // load would wait until both stores are done.
         to.write((&raw const sge.addr).read_volatile());
-        to.add(1).write(u64::from(sge.length) | u64::from(sge.lkey) << 32);
+        let (length, lkey) = ((&raw const sge.length).read_volatile(), (&raw const sge.lkey).read_volatile());
+        to.add(1).write(u64::from(length) | u64::from(lkey) << 32);
     }
 }
 

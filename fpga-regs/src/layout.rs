@@ -216,6 +216,16 @@ macro_rules! layout {
                 words
             }
 
+            /// Sets it to these words, each stored from a register.
+            #[inline(always)]
+            pub const fn set_words(&mut self, words: [u64; $size / 8]) {
+                let mut i = 0;
+                while i < $size / 8 {
+                    crate::layout::store(&mut self.0, i * 8, words[i].to_le_bytes());
+                    i += 1;
+                }
+            }
+
             $( wire_accessors!([$($doc)+] $get $set $with $at); )+
         }
 

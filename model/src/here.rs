@@ -59,38 +59,24 @@ impl Here {
         }
     }
 
-    /// Reads a frame whose headers are looked at next. Into words that each field of the usual headers is in one of (what begins
-    /// behind the addresses begins with a word): a load of bytes that two stores have just written waits for both.
+    /// Reads a frame whose headers are looked at next.
     ///
     /// # Safety
     /// So many bytes are mapped.
     #[inline(always)]
     pub unsafe fn read_frame(self, to: &mut [u8]) {
-        const WORD: usize = 8;
-        const HEADERS: usize = 62;
-        let (from, len) = (self.0, to.len());
-        let to = to.as_mut_ptr();
-        let word = |at: usize| {
-            // SAFETY: as the caller promises; `at` is such that the word is within the frame.
-            unsafe { to.add(at).cast::<u64>().write_unaligned(from.add(at).cast::<u64>().read_unaligned()) };
-        };
-        if len < WORD {
-            // SAFETY: as above.
-            return unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
-        }
-        let mut at = WORD - 2;
-        while at + WORD <= len.min(HEADERS) {
-            word(at);
-            at += WORD;
-        }
-        match len - at {
-            0 => {}
-            1..WORD => word(len - WORD),
-            // SAFETY: as above.
-            rest => unsafe { std::ptr::copy_nonoverlapping(from.add(at), to.add(at), rest) },
-        }
-        // The last, as it shares bytes with the second.
-        word(0);
+        // SAFETY: as the caller promises.
+        unsafe { copy_frame(to.as_mut_ptr(), self.0, to.len()) };
+    }
+
+    /// Writes a frame here that has just been read.
+    ///
+    /// # Safety
+    /// So many bytes are mapped, and not those of `from`.
+    #[inline(always)]
+    pub unsafe fn write_frame(self, from: &[u8]) {
+        // SAFETY: as the caller promises.
+        unsafe { copy_frame(self.0, from.as_ptr(), from.len()) };
     }
 
     /// Writes bytes here.
@@ -117,4 +103,36 @@ impl Here {
         // SAFETY: a prefetch has no effects, whatever the address.
         unsafe { core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(self.0.cast()) };
     }
+}
+
+/// Copies a frame by words that each field of the usual headers is in one of: what begins behind the addresses begins with a
+/// word. A load of bytes that two stores have just written waits for both, and for all before them.
+///
+/// # Safety
+/// So many bytes are mapped at both places, which do not overlap.
+#[inline(always)]
+unsafe fn copy_frame(to: *mut u8, from: *const u8, len: usize) {
+    const WORD: usize = 8;
+    const HEADERS: usize = 62;
+    let word = |at: usize| {
+        // SAFETY: as the caller promises; `at` is such that the word is within the frame.
+        unsafe { to.add(at).cast::<u64>().write_unaligned(from.add(at).cast::<u64>().read_unaligned()) };
+    };
+    if len < WORD {
+        // SAFETY: as above.
+        return unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
+    }
+    let mut at = WORD - 2;
+    while at + WORD <= len.min(HEADERS) {
+        word(at);
+        at += WORD;
+    }
+    match len - at {
+        0 => {}
+        1..WORD => word(len - WORD),
+        // SAFETY: as above.
+        rest => unsafe { std::ptr::copy_nonoverlapping(from.add(at), to.add(at), rest) },
+    }
+    // The last, as it shares bytes with the second.
+    word(0);
 }

@@ -54,6 +54,8 @@ pub(super) struct Receiver {
     pub(super) rq_mask: u32,
     pub(super) rq_stride_log: u8,
     pub(super) rq: Here,
+    pub(super) recv_cq: u16,
+    pub(super) cq: Here,
     /// Where frames went last.
     pub(super) to: Piece,
 }

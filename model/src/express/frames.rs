@@ -33,6 +33,9 @@ use crate::world::World;
 const TURN: u32 = 64;
 /// How often a sender looks for a receive before it waits: some microseconds, in which a receiver that is at work posts.
 const LOOKS: u32 = 100;
+/// How many frames ahead a line of the receiver's is asked for, which is in the cache of another core: it comes while
+/// those before it are sent.
+const AHEAD: u32 = 4;
 
 /// Frames that have come to a port and are not counted yet.
 #[derive(Default)]
@@ -232,16 +235,16 @@ impl Receiver {
                 found.start()
             }
         };
+        let cq = &world.cards[card].cqs[usize::from(self.recv_cq)];
+        self.expect(index, posted, cq.pi.wrapping_add(AHEAD) & cq.mask);
         let qp = &mut world.cards[card].qps[q];
-        if posted > 1 {
-            self.entry(index.wrapping_add(1)).prefetch();
-        }
         if qp.waits_until != 0 {
             qp.waits_until = 0;
         }
         // In this order, and all of it, for crash recovery: the next frame is written there then.
         (qp.recv.index, qp.recv.num_sge, qp.recv.room) = (head.index(), 1, sge.length().into());
-        qp.recv.sges[0] = sge;
+        // By words, as they are at hand: what has just been stored as two is not loaded as one without waiting for it.
+        qp.recv.sges[0].set_words([words[2], words[3]]);
         compiler_fence(SeqCst);
         qp.resp.has_recv = true.into();
         compiler_fence(SeqCst);
@@ -252,7 +255,7 @@ impl Receiver {
         };
         // SAFETY: the memory was found for this length in this generation.
         unsafe {
-            to.write(first);
+            to.write_frame(first);
             to.add(first.len() as u64).write(rest);
         }
         let device = &mut world.cards[card];
@@ -264,6 +267,23 @@ impl Receiver {
             env.forget_routes();
         }
         true
+    }
+
+    /// Has lines come here that later frames need: receive WQEs, the places that they name, and CQEs.
+    #[inline(always)]
+    fn expect(&self, index: u32, posted: u32, cqe: u32) {
+        self.cq.add(u64::from(cqe) << 6).prefetch_for_write();
+        if posted <= AHEAD {
+            return;
+        }
+        // Its line has come by now.
+        // SAFETY: the ring was found in this generation, and no stride is shorter.
+        let words: [u64; 4] = unsafe { self.entry(index.wrapping_add(AHEAD)).words() };
+        let sge = WqeSge::from_bytes(&bytes([words[2], words[3]]));
+        if let Some(to) = self.to.find(sge.lkey(), sge.addr(), sge.length()) {
+            to.prefetch_for_write();
+        }
+        self.entry(index.wrapping_add(2 * AHEAD)).prefetch();
     }
 
     #[inline(always)]
@@ -347,14 +367,17 @@ impl World {
     #[cold]
     fn frame_receiver(&self, place: Place, env: &mut impl Express) -> Option<Receiver> {
         let qp = &self.cards[usize::from(place.0)].qps[usize::from(place.1)];
-        let Qp { rq_mask, rq_stride_log, .. } = *qp;
+        let Qp { rq_mask, rq_stride_log, recv_cq, .. } = *qp;
         let plain = !qp.has_srq.get() && !qp.scatter_fcs.get() && rq_stride_log >= 5;
         if !plain || !env.has(place.0, place.1) {
             return None;
         }
         let rq = Addr { iova: qp.rq_iova, domain: qp.domain };
         let rq = ring(rq, (u64::from(rq_mask) + 1) << rq_stride_log, env)?;
-        Some(Receiver { generation: env.generation(), place, rq_mask, rq_stride_log, rq, to: Piece::NONE })
+        let cq = &self.cards[usize::from(place.0)].cqs[usize::from(recv_cq)];
+        let cq = ring(cq.ring, (u64::from(cq.mask) + 1) << 6, env)?;
+        let (generation, to) = (env.generation(), Piece::NONE);
+        Some(Receiver { generation, place, rq_mask, rq_stride_log, rq, recv_cq, cq, to })
     }
 
     /// Memory that a queue may use.

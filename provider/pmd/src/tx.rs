@@ -101,20 +101,21 @@ struct Sent<C: Card> {
 struct Posted {
     packets: u64,
     bytes: u64,
-    /// Bytes of the last of them.
-    last: u32,
+    /// Bytes of the last of them. As wide as the others: it is stored and copied at once.
+    last: u64,
 }
 
 impl Posted {
     fn add(&mut self, length: u32) {
         let Posted { packets, bytes, .. } = *self;
-        *self = Posted { packets: packets + 1, bytes: bytes + u64::from(length), last: length };
+        let last = u64::from(length);
+        *self = Posted { packets: packets + 1, bytes: bytes + last, last };
     }
 
     /// Without the last.
     fn before(&self) -> Posted {
         let Posted { packets, bytes, last } = *self;
-        Posted { packets: packets.saturating_sub(1), bytes: bytes.saturating_sub(last.into()), last: 0 }
+        Posted { packets: packets.saturating_sub(1), bytes: bytes.saturating_sub(last), last: 0 }
     }
 }
 

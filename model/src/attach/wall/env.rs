@@ -208,7 +208,8 @@ impl Env for WallEnv<'_> {
         let Some(p) = self.direct(to, N * 8).filter(|p| *p as usize % 8 == 0) else {
             return self.publish_slowly(to, entry);
         };
-        for (i, word) in entry.into_iter().enumerate() {
+        // By reference: a copy of the words that have just been put together would wait for all stores before them.
+        for (i, &word) in entry.iter().enumerate() {
             // SAFETY: aligned words of the segment's heap; others access them concurrently only as a queue entry's
             // last word.
             let place = unsafe { AtomicU64::from_ptr(p.cast::<u64>().add(i)) };
