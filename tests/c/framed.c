@@ -1,8 +1,10 @@
-/* One side receives frames of many senders, of whom any may be killed: `hub DEVICE -` or `client DEVICE -`.
+/* One side receives frames of many senders, of whom any may be killed: `hub DEVICE FILE` or `client DEVICE FILE`.
  * Each frame has its sender, a number and bytes that follow from that: none is lost, comes twice or to a wrong place.
- * A client that is asked to end says so in its last frame, and the hub ends. */
+ * A client that is asked to end says so in its last frame, and the hub ends. The file, which the hub makes, says what has come:
+ * no more is under way than the hub has receives for, however long it is off its core. */
 #include "rig.h"
 
+#include <fcntl.h>
 #include <signal.h>
 
 /* The hub is faster than its clients, which hold each other up otherwise: it posts many receives at once, and looks at all
@@ -15,6 +17,12 @@ struct frame {
     uint32_t sender;
     uint64_t number;
     uint8_t bytes[];
+};
+
+/* A sender that the hub has met, and the number of its next frame. */
+struct known {
+    uint32_t sender;
+    uint64_t next;
 };
 
 /* The port of the hub: that of card 0. */
@@ -56,9 +64,20 @@ static void receive(const struct side *side, uint64_t from, unsigned count)
     CHECK(!ibv_post_recv(side->qp, wrs, &bad));
 }
 
-static void hub(const struct side *side)
+/* All that the hub has met, in the file. */
+static struct known *shared(const char *path, int flags)
 {
-    static struct { uint32_t sender; uint64_t next; } known[SENDERS];
+    size_t bytes = SENDERS * sizeof(struct known);
+    int file = open(path, O_RDWR | flags, 0600);
+    CHECK(file >= 0 && !ftruncate(file, bytes));
+    struct known *known = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    CHECK(known != MAP_FAILED);
+    close(file);
+    return known;
+}
+
+static void hub(const struct side *side, struct known *known)
+{
     CHECK(rule_for(side->qp, HUB));
     receive(side, 0, FRAMES);
     printf("at work\n");
@@ -77,11 +96,11 @@ static void hub(const struct side *side)
         while (at < SENDERS && known[at].sender && known[at].sender != frame->sender)
             at++;
         CHECK(at < SENDERS);
-        known[at].sender = frame->sender;
+        __atomic_store_n(&known[at].sender, frame->sender, __ATOMIC_RELAXED);
         if (frame->number != known[at].next)
             die("frame %lu of %u instead of %lu", (unsigned long)frame->number, frame->sender,
                 (unsigned long)known[at].next);
-        known[at].next++;
+        __atomic_store_n(&known[at].next, frame->number + 1, __ATOMIC_RELEASE);
         if (wc.byte_len != length_of(frame->number))
             die("frame %lu has %u bytes", (unsigned long)frame->number, wc.byte_len);
         unsigned looked_at = n % 16 ? 1 : wc.byte_len - sizeof *frame;
@@ -115,12 +134,22 @@ static void send_frame(const struct side *side, uint64_t n, int last)
     CHECK(!ibv_post_send(side->qp, &wr, &bad));
 }
 
-static void client(const struct side *side)
+/* How many frames of this sender have come; `at` is where to look for it, from 0 on. */
+static uint64_t came(struct known *known, unsigned *at)
+{
+    for (uint32_t sender; (sender = __atomic_load_n(&known[*at].sender, __ATOMIC_RELAXED)) != (uint32_t)getpid(); ++*at)
+        if (!sender)
+            return 0;
+    return __atomic_load_n(&known[*at].next, __ATOMIC_ACQUIRE);
+}
+
+static void client(const struct side *side, struct known *known)
 {
     signal(SIGTERM, end);
+    unsigned at = 0;
     for (uint64_t posted = 0, done = 0;;) {
         struct ibv_wc wc;
-        while (posted < done + UNDER_WAY && !ends)
+        while (posted < done + UNDER_WAY && posted < came(known, &at) + UNDER_WAY && !ends)
             send_frame(side, posted, 0), posted++;
         int count = ibv_poll_cq(side->cq, 1, &wc);
         if (count < 0 || (count && wc.status != IBV_WC_SUCCESS))
@@ -152,6 +181,9 @@ int main(int argc, char **argv)
     CHECK(side.buffer != MAP_FAILED);
     CHECK(side.mr = ibv_reg_mr(side.pd, (void *)side.buffer, side.bytes, IBV_ACCESS_LOCAL_WRITE));
     side.qp = plain_raw(side.pd, side.cq, FRAMES);
-    strcmp(argv[1], "hub") ? client(&side) : hub(&side);
+    if (strcmp(argv[1], "hub"))
+        client(&side, shared(argv[3], 0));
+    else
+        hub(&side, shared(argv[3], O_CREAT));
     return 0;
 }
