@@ -9,6 +9,7 @@
 //! | `pcap` | frames that were recorded |
 //! | `peer`, `buffer` | one side of a connection |
 //! | `expect`, `events` | what has to come of requests, and what events |
+//! | `drops` | frames that were to wait for a receive |
 //! | `address` | addresses for ports by UDP |
 //! | `seed` | random numbers that can be had again |
 //! | `toeplitz` | hashes of frames |
@@ -19,6 +20,7 @@
 mod address;
 mod buffer;
 mod card;
+mod drops;
 mod events;
 mod expect;
 pub mod guest;
@@ -32,6 +34,7 @@ mod toeplitz;
 pub use address::loopback_address;
 pub use buffer::Buffer;
 pub use card::TestCard;
+pub use drops::{until_frames_wait, where_frames_wait, Drops};
 pub use events::{event_within, expect_async, expect_completion_event, expect_no_event};
 pub use expect::{on_one_and_two_cards, Cards, Side};
 pub use net::Net;

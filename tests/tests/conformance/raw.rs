@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use driver::{Data, Flow, SendFlags, SendWr, WcFlags};
 use fpga_regs::{CqeOpcode, CqeStatus, FlowContext, FlowKind, QpState, QpType, WqeOpcode};
-use tests::{connect, join, on_one_and_two_cards, Options, Side, TestCard};
+use tests::{
+    connect, join, on_one_and_two_cards, until_frames_wait, where_frames_wait, Drops, Options, Side, TestCard,
+};
 
 /// Longer than a receiver without receives holds the wire.
 const LONG: Duration = Duration::from_millis(150);
@@ -85,26 +87,26 @@ fn short_and_inline_frames_are_padded() {
 
 #[test]
 fn a_frame_waits_for_a_receive() {
-    on_one_and_two_cards(raw(), |x, y| {
+    where_frames_wait(raw(), |x, y| {
         let _flow = flow(y, &rule(GROUP));
         frame(x, GROUP, 64);
-        let before = counter(x, y, "RX_NO_RECV");
+        let drops = Drops::new(x, y);
         for n in 0..3 {
             send(x, n, 64);
         }
-        assert!(x.poll().is_none(), "nobody can take it yet");
+        drops.waits(x)?;
         for n in 0..3 {
             y.recv(n, &[y.sge(0, 2000)]);
             x.expect(n);
-            y.expect(n);
+            drops.come(y, n)?;
         }
-        assert_eq!(counter(x, y, "RX_NO_RECV"), before, "nothing is dropped");
+        drops.none()
     });
 }
 
 #[test]
 fn a_receiver_that_stops_does_not_hold_the_wire_for_long() {
-    on_one_and_two_cards(raw(), |x, y| {
+    where_frames_wait(raw(), |x, y| {
         let _flow = flow(y, &rule(GROUP));
         frame(x, GROUP, 64);
         let before = counter(x, y, "RX_NO_RECV");
@@ -118,16 +120,17 @@ fn a_receiver_that_stops_does_not_hold_the_wire_for_long() {
         assert!(start.elapsed() >= Duration::from_millis(100), "it was waited for");
         assert!(counter(x, y, "RX_NO_RECV") - before >= 8, "what was not taken is counted");
         // With a receive it is waited for again.
+        let drops = Drops::new(x, y);
         y.recv(1, &[y.sge(0, 2000)]);
         for n in 8..10 {
             send(x, n, 64);
         }
         x.expect(8);
-        y.expect(1);
-        assert!(x.poll().is_none());
+        drops.come(y, 1)?;
+        drops.waits(x)?;
         y.recv(2, &[y.sge(0, 2000)]);
         x.expect(9);
-        y.expect(2);
+        drops.come(y, 2).map(drop)
     });
 }
 
@@ -137,7 +140,7 @@ fn a_receiver_that_stops_does_not_hold_the_wire_for_long() {
 #[test]
 fn who_does_not_pause_loses_frames_at_once() {
     on_one_and_two_cards(raw(), |x, y| {
-        let _flow = flow(y, &rule(GROUP));
+        let taken = flow(y, &rule(GROUP));
         frame(x, GROUP, 64);
         let same = x.device.query_port(1).expect("a port").mac == y.device.query_port(1).expect("a port").mac;
         for (n, (stops, asks)) in [(true, false), (false, true), (false, false)].into_iter().enumerate() {
@@ -163,15 +166,22 @@ fn who_does_not_pause_loses_frames_at_once() {
         for side in [&*x, &*y] {
             side.device.set_pause(1, true, true).expect("pause");
         }
-        let before = ["TX_PAUSE", "RX_PAUSE"].map(|name| counter(x, y, name));
-        send(x, 1, 64);
-        y.recv(1, &[y.sge(0, 2000)]);
-        x.expect(1);
-        y.expect(1);
-        send(x, 2, 64);
-        x.expect(2);
-        let after = ["TX_PAUSE", "RX_PAUSE"].map(|name| counter(x, y, name));
-        assert!(after[0] > before[0] && after[1] > before[1], "the second waited: {before:?} {after:?}");
+        taken.destroy().expect("it ends");
+        until_frames_wait(x, y, |x, y| {
+            let _flow = flow(y, &rule(GROUP));
+            frame(x, GROUP, 64);
+            let drops = Drops::new(x, y);
+            let before = ["TX_PAUSE", "RX_PAUSE"].map(|name| counter(x, y, name));
+            send(x, 1, 64);
+            y.recv(1, &[y.sge(0, 2000)]);
+            x.expect(1);
+            drops.come(y, 1)?;
+            send(x, 2, 64);
+            x.expect(2);
+            let after = ["TX_PAUSE", "RX_PAUSE"].map(|name| counter(x, y, name));
+            assert!(after[0] > before[0] && after[1] > before[1], "the second waited: {before:?} {after:?}");
+            Some(())
+        });
         assert!(x.device.set_pause(3, true, true).is_err(), "there are two ports");
     });
 }
@@ -352,15 +362,18 @@ fn rules_that_make_no_sense_are_refused_and_hold_their_queue_pair() {
 
 #[test]
 fn an_error_ends_a_wait() {
-    on_one_and_two_cards(raw(), |x, y| {
+    where_frames_wait(raw(), |x, y| {
         let _flow = flow(y, &rule(GROUP));
         frame(x, GROUP, 64);
+        let drops = Drops::new(x, y);
         send(x, 0, 64);
         send(x, 1, 64);
         x.to(QpState::ERR);
+        drops.none()?;
         x.expect_flushed([0, 1]);
         y.recv(0, &[y.sge(0, 2000)]);
         y.quiet_for(LONG);
+        Some(())
     });
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use driver::{AttrMask, Flow, Offloads, Qp, QpAttr, Table};
 use fpga_regs::{CqeStatus, EventKind, FlowContext, HashFields, QpState, QpType, WqeOpcode, SUITE_KEY};
-use tests::{expect_async, on_one_and_two_cards, Options, Side, TestCard};
+use tests::{expect_async, on_one_and_two_cards, where_frames_wait, Drops, Options, Side, TestCard};
 
 /// Connections over IPv4 of the same.
 const SUITE: usize = 5;
@@ -110,7 +110,7 @@ fn a_table_changes_between_two_frames() {
 
 #[test]
 fn a_frame_waits_for_a_receive_of_its_queue() {
-    on_one_and_two_cards(raw(), |x, y| {
+    where_frames_wait(raw(), |x, y| {
         let queues = queues(y, 2);
         let table = table(y, &queues, 2);
         let (_qp, _flow) = spread(y, &table);
@@ -118,11 +118,13 @@ fn a_frame_waits_for_a_receive_of_its_queue() {
         // Receives of another queue are of no use to it.
         let other = queues.iter().find(|wq| wq.qpn() != of(0).qpn()).expect("two queues");
         post(y, other, 7);
+        let drops = Drops::new(x, y);
         begin(x, 0, 0);
-        assert!(x.poll().is_none(), "nobody can take it yet");
+        drops.waits(x)?;
         post(y, of(0), 3);
         x.expect(0);
-        assert_eq!(y.expect(3).qpn, of(0).qpn());
+        assert_eq!(drops.come(y, 3)?.qpn, of(0).qpn());
+        Some(())
     });
 }
 

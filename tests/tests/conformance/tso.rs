@@ -2,7 +2,7 @@
 
 use driver::{AttrMask, Data, Flow, QpAttr, Segmented, SendFlags, SendWr, Sge};
 use fpga_regs::{CqeOpcode, CqeStatus, FlowContext, QpState, QpType, WqeOpcode};
-use tests::{join, on_one_and_two_cards, Options, Side, TestCard};
+use tests::{join, on_one_and_two_cards, where_frames_wait, Drops, Options, Side, TestCard};
 
 const GROUP: [u8; 6] = [1, 0x50, 0x56, 0x19, 0x20, 0xa7];
 /// Bytes of the headers.
@@ -46,18 +46,19 @@ fn post(x: &Side, wr_id: u64, header: &[u8], mss: usize, data: &[Sge]) {
 
 #[test]
 fn each_frame_waits_for_a_receive() {
-    on_one_and_two_cards(raw(), |x, y| {
+    where_frames_wait(raw(), |x, y| {
         let mut x = sender(x);
         x.buffer.pattern(3);
         let _flow = flow(y);
+        let drops = Drops::new(&x, y);
         let length = 5 * MSS + 1;
         // In pieces that are not those of the frames.
         post(&x, 7, &header(), MSS, &[x.sge(0, 3), x.sge(3, MSS + 1), x.sge(MSS + 4, length - MSS - 4)]);
         let mut came = Vec::new();
         for n in 0..6 {
-            assert!(x.poll().is_none(), "not all of it is sent");
+            drops.waits(&x)?;
             y.recv(n, &[y.sge(0, 2000)]);
-            let wc = y.expect(n);
+            let wc = drops.come(y, n)?;
             let data = (length - n as usize * MSS).min(MSS);
             let bytes = (wc.byte_len as usize).max(HEAD + data);
             assert_eq!(bytes, (HEAD + data).max(60));
@@ -70,27 +71,29 @@ fn each_frame_waits_for_a_receive() {
         assert!(came == x.buffer[..length]);
         let cut = x.device.query_port(1).expect("a port").counter("TX_SEGMENTED");
         assert!(cut >= 6, "{cut} are counted");
+        Some(())
     });
 }
 
 /// SQD ends what was begun, and nothing else.
 #[test]
 fn what_was_begun_ends_in_sqd() {
-    on_one_and_two_cards(raw(), |x, y| {
+    where_frames_wait(raw(), |x, y| {
         let x = sender(x);
         let _flow = flow(y);
+        let drops = Drops::new(&x, y);
         for id in 0..2 {
             post(&x, id, &header(), MSS, &[x.sge(0, 3 * MSS)]);
         }
         y.recv(0, &[y.sge(0, 2000)]);
-        y.expect(0);
+        drops.come(y, 0)?;
         let to = |state| QpAttr { state, ..QpAttr::default() };
         x.qp.modify(&to(QpState::SQD), AttrMask::STATE).expect("SQD");
         for n in 1..6 {
             y.recv(n, &[y.sge(0, 2000)]);
         }
-        y.expect(1);
-        y.expect(2);
+        drops.come(y, 1)?;
+        drops.come(y, 2)?;
         x.expect(0);
         assert!(y.poll().is_none() && x.poll().is_none(), "the second was not begun");
         x.qp.modify(&to(QpState::RTS), AttrMask::STATE).expect("RTS");
@@ -98,6 +101,7 @@ fn what_was_begun_ends_in_sqd() {
             y.expect(n);
         }
         x.expect(1);
+        Some(())
     });
 }
 
