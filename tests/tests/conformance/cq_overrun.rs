@@ -7,6 +7,18 @@ use tests::{event_within, expect_no_event, join, on_one_and_two_cards, Net, Opti
 
 use super::cq::{small, write};
 
+/// How long an event that must come may take, and how long none must come after the last.
+const PATIENCE: Duration = Duration::from_secs(30);
+const SILENCE: Duration = Duration::from_millis(50);
+
+/// The next two events are that a queue was overrun, and its queue pair failed, in any order.
+fn expect_overrun(side: &Side) {
+    let mut events = [event_within(&side.device, PATIENCE), event_within(&side.device, PATIENCE)];
+    events.sort_by_key(|event| format!("{event:?}"));
+    let error = |kind, object| Some(Event::Async { kind, object });
+    assert_eq!(events, [error(EventKind::CQ_ERR, side.cq.cqn()), error(EventKind::QP_FATAL, side.qp.qpn())]);
+}
+
 #[test]
 fn a_full_queue_is_no_overrun_and_one_more_is() {
     on_one_and_two_cards(Options { cqes: 16, depth: 64, ..small() }, |x, y| {
@@ -23,13 +35,7 @@ fn a_full_queue_is_no_overrun_and_one_more_is() {
         (0..room).for_each(|n| write(x, y, n));
         expect_no_event(&x.device);
         write(x, y, 99);
-        let mut events = [
-            event_within(&x.device, Duration::from_secs(1)),
-            event_within(&x.device, Duration::from_secs(1)),
-        ];
-        events.sort_by_key(|event| format!("{event:?}"));
-        let error = |kind, object| Some(Event::Async { kind, object });
-        assert_eq!(events, [error(EventKind::CQ_ERR, x.cq.cqn()), error(EventKind::QP_FATAL, x.qp.qpn())]);
+        expect_overrun(x);
         expect_no_event(&x.device);
         assert_eq!(x.state(), QpState::ERR);
         // What was in the queue is still there; nothing comes after it.
@@ -48,13 +54,7 @@ fn receives_overrun_a_queue_too() {
         (0..20).for_each(|n| y.recv(n, &[]));
         let wrs: Vec<_> = (0..12).map(|n| x.wr(n, WqeOpcode::SEND, &[])).collect();
         x.post(&wrs);
-        let mut events = [
-            event_within(&y.device, Duration::from_secs(1)),
-            event_within(&y.device, Duration::from_secs(1)),
-        ];
-        events.sort_by_key(|event| format!("{event:?}"));
-        let error = |kind, object| Some(Event::Async { kind, object });
-        assert_eq!(events, [error(EventKind::CQ_ERR, y.cq.cqn()), error(EventKind::QP_FATAL, y.qp.qpn())]);
+        expect_overrun(y);
         (0..8).for_each(|n| {
             y.expect(n);
         });
@@ -90,7 +90,7 @@ fn an_overrun_hits_every_qp_of_the_queue() {
     receives.recv(6, &[]);
     (0..17).for_each(|n| write(&x, &peers[0], n));
     let mut fatal = Vec::new();
-    while let Some(event) = event_within(&a, Duration::from_millis(50)) {
+    while let Some(event) = event_within(&a, if fatal.len() < 3 { PATIENCE } else { SILENCE }) {
         match event {
             Event::Async { kind: EventKind::QP_FATAL, object } => fatal.push(object),
             Event::Async { kind: EventKind::CQ_ERR, object } => assert_eq!(object, x.cq.cqn()),
@@ -164,7 +164,7 @@ fn queues_that_overrun_each_other_all_tell() {
     join(&peers[0], &y);
     (0..more).for_each(|n| write(&peers[0], &y, n));
     let mut overrun = std::collections::BTreeSet::new();
-    while let Some(event) = event_within(&device, Duration::from_millis(50)) {
+    while let Some(event) = event_within(&device, if overrun.len() < CHAIN { PATIENCE } else { SILENCE }) {
         if let Event::Async { kind: EventKind::CQ_ERR, object } = event {
             assert!(overrun.insert(object), "once each");
         }

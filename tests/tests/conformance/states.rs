@@ -115,16 +115,22 @@ fn the_wish_for_the_drained_event_is_the_value_and_outlives_other_changes() {
 
 #[test]
 fn a_time_out_in_sqd_resends_what_was_sent() {
-    on_one_and_two_cards(Options { timeout: 13, retry_cnt: 7, ..small() }, |x, y| {
+    on_one_and_two_cards(Options { timeout: 17, retry_cnt: 7, ..small() }, |x, y| {
         y.to(QpState::RESET);
         y.init();
         x.buffer.pattern(1);
         let sges: Vec<_> = (0..6).map(|n| [x.sge(n * 1000, 3000)]).collect();
         let wrs: Vec<_> =
             (0..6).map(|n| x.remote(n as u64, WqeOpcode::WRITE, &sges[n], y, n * 10_000)).collect();
+        let before = x.device.query_port(1).expect("a port").counter("ACK_TIMEOUTS");
         x.post(&wrs);
         x.drain();
-        std::thread::sleep(Duration::from_millis(50));
+        let timed_out = || x.device.query_port(1).expect("a port").counter("ACK_TIMEOUTS") > before;
+        let until = Instant::now() + Duration::from_secs(30);
+        while !timed_out() {
+            assert!(Instant::now() < until, "no time-out within 30 s");
+            std::thread::sleep(Duration::from_millis(1));
+        }
         expect_no_event(&x.device);
         y.rtr(x.qp.qpn(), x.gid(), x.options.psn);
         for n in 0..6 {
