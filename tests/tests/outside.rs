@@ -26,7 +26,7 @@ fn net_at(address: Ipv4Addr) -> Net {
 
 /// GID 0 is the socket's address.
 fn options() -> Options {
-    Options { gid: 0, mtu: 5, timeout: 14, ..Options::default() }
+    Options { gid: 0, mtu: 5, timeout: 18, ..Options::default() }
 }
 
 fn counter(peer: &Peer<TestCard>, name: &str) -> u64 {
@@ -101,7 +101,7 @@ fn selective_repeat_and_go_back_n_understand_each_other() {
         let (a, b) = (one.open(0), other.open(0));
         // Each in turn is the requester.
         for (from, to) in [(&a, &b), (&b, &a)] {
-            let (mut x, mut y) = connect(from, to, Options { timeout: 12, ..options() });
+            let (mut x, mut y) = connect(from, to, Options { timeout: 15, ..options() });
             let size = 300_003;
             for round in 0..10 {
                 x.buffer.pattern(round);
@@ -236,7 +236,7 @@ fn a_net_that_goes_away_is_missed_and_found_again() {
     let (here, there) = (loopback_address(), loopback_address());
     let one = net_at(here);
     let a = one.open(0);
-    let options = Options { timeout: 14, retry_cnt: 2, ..options() };
+    let options = Options { timeout: 17, retry_cnt: 2, ..options() };
     for _ in 0..2 {
         let other = net_at(there);
         let (x, y) = connect(&a, &other.open(0), options);

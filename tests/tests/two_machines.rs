@@ -78,8 +78,9 @@ fn poll(until: Instant, mut is: impl FnMut() -> bool) -> bool {
 /// What perftest says with `-R` when its client was faster than its server: it connects twice, and the server does not listen
 /// in between (perftest issue 93).
 const TOO_EARLY: &str = "RDMA_CM_EVENT_REJECTED";
-/// What perftest and the pingpongs say when an end did not run for half a second (IBV_WC_RETRY_EXC_ERR).
-const BUSY: [&str; 2] = ["Failed status 12", "transport retry counter exceeded"];
+/// What perftest, the pingpongs and UCX, and rping say when an end did not run for half a second (IBV_WC_RETRY_EXC_ERR).
+const BUSY: [&str; 3] =
+    ["Failed status 12", "transport retry counter exceeded", "cq completion failed status 12"];
 
 /// Runs a block: one line by itself, or a server and its client.
 fn run(two: &Two, block: &[Line]) {
