@@ -3,6 +3,7 @@
 use driver::Flow;
 use fpga_regs::{FlowContext, QpType};
 use model::segment::{Entry, Segment};
+use std::sync::atomic::Ordering::SeqCst;
 use tests::TestCard;
 
 use super::*;
@@ -90,13 +91,23 @@ fn all_senders_to_one_receiver() {
     y.rtr(0, [0; 16], 0);
     let _flow = takes(&y, group(0));
     let came = Once::new((SENDERS * EACH) as usize);
+    // A frame is sent when there is a receive for it, which no other frame takes: this thread may be off its core for longer
+    // than frames wait.
+    let free = AtomicU64::new(UNDER_WAY);
     (0..UNDER_WAY).for_each(|n| receive(&y, n));
     std::thread::scope(|threads| {
         for sender in 0..SENDERS {
-            let (a, b) = (&a, &b);
+            let (a, b, free) = (&a, &b, &free);
             threads.spawn(move || {
                 let (mut x, _other) = connect(if sender % 2 == 0 { a } else { b }, a, raw());
+                let take = || free.fetch_update(SeqCst, SeqCst, |free| free.checked_sub(1)).is_ok();
                 for n in sender * EACH..(sender + 1) * EACH {
+                    let begin = Instant::now();
+                    while !take() {
+                        assert!(begin.elapsed() < PATIENCE, "there is no receive for frame {n}");
+                        // The receiver has its turn.
+                        std::thread::sleep(Duration::from_micros(10));
+                    }
                     send(&mut x, group(0), n);
                     x.expect(n);
                 }
@@ -109,6 +120,7 @@ fn all_senders_to_one_receiver() {
             let number = y.buffer[at + 14..at + 22].try_into().expect("eight bytes");
             came.happened(u64::from_be_bytes(number));
             receive(&y, n + UNDER_WAY);
+            free.fetch_add(1, SeqCst);
         }
     });
     assert!(came.done());
