@@ -262,10 +262,15 @@ fn queues_come_and_go_beside_traffic() {
     let (a, b) = (net.open(0), net.open(1));
     let (x, y) = connect(&a, &b, options());
     let done = AtomicBool::new(false);
+    let written = AtomicU64::new(0);
     std::thread::scope(|threads| {
         for _ in 0..2 {
             threads.spawn(|| {
-                for round in 0..60u64 {
+                let _stop = Stop(&done);
+                let until = Instant::now() + PATIENCE;
+                // Until there was traffic beside them.
+                for round in (0..).take_while(|&n| n < 60 || written.load(Ordering::SeqCst) == 0) {
+                    assert!(round < 60 || Instant::now() < until, "no WRITE is done in {round} rounds");
                     let (p, q) = connect(&a, &b, Options { cqes: 64, ..options() });
                     q.recv(round, &[q.sge(0, 100)]);
                     p.post(&[p.wr(round, WqeOpcode::SEND, &[p.sge(0, 100)])]);
@@ -278,13 +283,12 @@ fn queues_come_and_go_beside_traffic() {
                 done.store(true, Ordering::SeqCst);
             });
         }
-        let mut n = 0;
         while !done.load(Ordering::SeqCst) {
+            let n = written.load(Ordering::SeqCst);
             x.post(&[x.remote(n, WqeOpcode::WRITE, &[x.sge(0, 64)], &y, 0)]);
             x.expect(n);
-            n += 1;
+            written.store(n + 1, Ordering::SeqCst);
         }
-        assert!(n > 0);
     });
 }
 
@@ -325,39 +329,49 @@ fn who_looks_in_is_not_kept_by_the_work_of_others() {
     let net = Net::new(2);
     let (a, b) = (net.open(0), net.open(1));
     let pairs: Vec<_> = (0..PAIRS).map(|_| connect(&a, &b, options())).collect();
-    let stop = AtomicBool::new(false);
-    let longest = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let _stop = Stop(&stop);
-            let until = Instant::now() + POSTING;
-            while Instant::now() < until {
-                for (x, y) in &pairs {
-                    let sges = [x.sge(0, 8)];
-                    let wr =
-                        SendWr { flags: SendFlags::SIGNALED, ..x.remote(0, WqeOpcode::WRITE, &sges, y, 0) };
-                    loop {
-                        let mut chain = x.qp.send();
-                        if chain.push(&wr).is_err() {
-                            break;
+    let longest = || {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let _stop = Stop(&stop);
+                let until = Instant::now() + POSTING;
+                while Instant::now() < until {
+                    for (x, y) in &pairs {
+                        let sges = [x.sge(0, 8)];
+                        let wr = SendWr {
+                            flags: SendFlags::SIGNALED,
+                            ..x.remote(0, WqeOpcode::WRITE, &sges, y, 0)
+                        };
+                        loop {
+                            let mut chain = x.qp.send();
+                            if chain.push(&wr).is_err() {
+                                break;
+                            }
+                            chain.ring();
                         }
-                        chain.ring();
+                    }
+                    for (x, _) in &pairs {
+                        while let Some(wc) = x.poll() {
+                            assert_eq!(wc.status, CqeStatus::SUCCESS);
+                        }
                     }
                 }
-                for (x, _) in &pairs {
-                    while let Some(wc) = x.poll() {
-                        assert_eq!(wc.status, CqeStatus::SUCCESS);
-                    }
-                }
+                stop.store(true, Ordering::SeqCst);
+            });
+            let mut longest = Duration::ZERO;
+            while !stop.load(Ordering::SeqCst) {
+                let begin = Instant::now();
+                b.query_port(1).expect("the port answers");
+                longest = longest.max(begin.elapsed());
             }
-            stop.store(true, Ordering::SeqCst);
-        });
-        let mut longest = Duration::ZERO;
-        while !stop.load(Ordering::SeqCst) {
-            let begin = Instant::now();
-            b.query_port(1).expect("the port answers");
-            longest = longest.max(begin.elapsed());
-        }
-        longest
+            longest
+        })
+    };
+    // The machine may stop this thread in a look, but not each time.
+    let mut taken = Vec::new();
+    let short = (0..3).any(|_| {
+        taken.push(longest());
+        taken[taken.len() - 1] < LONG
     });
-    assert!(longest < LONG, "a look at the port took {longest:?} beside somebody who posts");
+    assert!(short, "a look at the port took {taken:?} beside somebody who posts");
 }
