@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use driver::Registers;
+use fpga_regs::regs::port;
+use model::attach::SegmentCard;
 use model::segment::Segment;
 use tests::stock::{
     alone, check_report, compile_c, first_row, free_port, keepers, rows, wait_until_listening, Ended, Kind,
@@ -148,7 +151,7 @@ fn a_run_without_end_ends_with_ctrl_c() {
     server.signal(libc::SIGINT);
     for side in [client, server] {
         let line = side.line().to_owned();
-        let ended = side.wait(Duration::from_secs(10));
+        let ended = side.wait(LIMIT);
         assert!(ended.status.is_some(), "`{line}` continues after SIGINT; it said:\n{}", ended.said);
     }
     net.expect_gone();
@@ -173,6 +176,9 @@ fn forks_and_threads() {
     net.expect_gone();
 }
 
+/// Seconds that simulated time may stand still in such a pair.
+const PATIENCE: &str = "10";
+
 /// A pair that works until one of them is sent a signal; how the other ends.
 fn struck(program: &str, arguments: &[&str], victim: usize, signal: i32) -> (Ended, StockNet, Program) {
     let net = StockNet::new();
@@ -181,19 +187,27 @@ fn struck(program: &str, arguments: &[&str], victim: usize, signal: i32) -> (End
     let side = |device: &str, host: &[&str]| {
         let words = [&["-d", device, "-p", &number], arguments, host].concat();
         let mut command = net.command(VIRTUAL, program, &words);
-        command.env("VERBENA_PATIENCE", "3");
+        command.env("VERBENA_PATIENCE", PATIENCE);
         Program::start(command)
     };
     let mut server = side("verbena0", &[]);
     assert!(wait_until_listening(&mut server, port, LIMIT), "no server: {}", server.said());
     let client = side("verbena1", &["localhost"]);
-    // In the midst of the traffic, when the calibration of perftest's clock is over.
-    std::thread::sleep(Duration::from_secs(4));
+    // In the midst of the traffic, which comes after the calibration of perftest's clock.
+    let card = SegmentCard::open(&net.socket(), 0).expect("the card opens");
+    let sent = || card.read64(port::base(0) + port::TX_PACKETS);
+    let until = Instant::now() + LIMIT;
+    while sent() < 4000 {
+        let said = || format!("{}\n{}", server.said(), client.said());
+        assert!(Instant::now() < until, "card 0 has sent {} packets only:\n{}", sent(), said());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(card);
     let mut sides = [Some(server), Some(client)];
     let dead = sides[victim].take().expect("two sides");
     let other = sides[1 - victim].take().expect("two sides");
     dead.signal(signal);
-    (other.wait(Duration::from_secs(40)), net, dead)
+    (other.wait(LIMIT), net, dead)
 }
 
 #[test]
@@ -226,7 +240,7 @@ fn a_stopped_peer_is_named() {
         assert_eq!(ended.status.and_then(|status| status.code()), Some(124), "{what}");
         let pid = stopped.pid();
         let named = format!("process {pid} (ib_send_lat), which is stopped");
-        let holds = format!("held for 3s by process {pid}");
+        let holds = format!("held for {PATIENCE}s by process {pid}");
         assert!(ended.said.contains(&named) || ended.said.contains(&holds), "{what}");
         drop(stopped);
         net.expect_gone();
@@ -255,11 +269,11 @@ fn waiting_for_a_client_is_no_standstill() {
     let port = free_port();
     let number = port.to_string();
     let mut command = net.command(VIRTUAL, "ib_send_bw", &["-p", &number, "-n", "10"]);
-    command.env("VERBENA_PATIENCE", "1");
+    command.env("VERBENA_PATIENCE", "6");
     let mut server = Program::start(command);
     assert!(wait_until_listening(&mut server, port, LIMIT), "no server: {}", server.said());
     let since = Instant::now();
-    while since.elapsed() < Duration::from_secs(3) {
+    while since.elapsed() < Duration::from_secs(8) {
         assert!(!server.has_ended(), "the server ended: {}", server.said());
         std::thread::sleep(Duration::from_millis(20));
     }
