@@ -19,8 +19,9 @@ const MAKE: &str = "\
     done; until_there 2; ";
 /// A ping-pong between the two.
 const PINGPONG: &str = "\
-    ibv_rc_pingpong -c -n 100 -d verbena0 -g 2 & sleep 1; ibv_rc_pingpong -c -n 100 -d verbena1 -g 2 localhost || exit; \
-    wait $! || exit; ";
+    ibv_rc_pingpong -c -n 100 -d verbena0 -g 2 & \
+    for i in $(seq 300); do netstat -ltn | grep -q :18515 && break; sleep 0.1; done; \
+    ibv_rc_pingpong -c -n 100 -d verbena1 -g 2 localhost || exit; wait $! || exit; ";
 
 /// Addresses of VLAN interfaces become GIDs of their VLAN, by which programs talk; without the interfaces they are gone.
 #[test]

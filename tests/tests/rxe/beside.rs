@@ -80,9 +80,12 @@ fn pingpongs_beside_rxe() {
     nothing_was_damaged(beside);
 }
 
-/// The index of rxe's GID that is an address of the VLAN.
+/// The index of rxe's GID that is an address of the VLAN, when it has that.
 fn index_there(beside: &mut Beside, gid: &str) -> u32 {
-    let find = format!("cd /sys/class/infiniband/rxe0/ports/1/gids; grep -l {gid} * | head -n 1");
+    let find = format!(
+        "cd /sys/class/infiniband/rxe0/ports/1/gids; \
+         for i in $(seq 300); do grep -l {gid} * && exit; sleep 0.1; done | head -n 1"
+    );
     beside.rxe.machine().good(&find, SHORT).trim().parse().unwrap_or_else(|_| panic!("rxe has no GID {gid}"))
 }
 
@@ -97,7 +100,7 @@ fn a_vlan_beside_rxe() {
     let make = "modprobe 8021q && ip link add link eth0 name eth0.107 type vlan id 107 && \
                 echo 0 >/proc/sys/net/ipv6/conf/eth0.107/accept_dad; \
                 ip addr add 10.107.0.100/24 dev eth0.107 && ip addr add fd00:107::100/64 dev eth0.107 && \
-                ip link set eth0.107 up && sleep 1";
+                ip link set eth0.107 up";
     beside.rxe.machine().good(make, SHORT);
     // The card's are behind the two of every port.
     for (here, gid) in [(2, "0000:ffff:0a6b:0064"), (3, "fd00:0107")] {

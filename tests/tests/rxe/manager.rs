@@ -106,7 +106,7 @@ fn the_same_connections_to_the_bit() {
         .map(|(n, (_, theirs))| format!("manager serve {theirs} >/tmp/server{n} 2>&1 & "))
         .collect();
     beside.rxe.machine().good(&format!("{start} sleep 0.1"), SHORT);
-    beside.expect_listener_there(FIRST_PORT + 18);
+    beside.expect_listeners_there(2, FIRST_PORT + 18);
     // All clients at once: most of the time they wait.
     let runs = || families.iter().map(|family| (family, "")).chain(SLOW.map(|case| (&families[0], case)));
     let clients: Vec<Program> = runs()
@@ -177,7 +177,7 @@ fn stock_programs_connect_by_address() {
             let here = finished(here);
             // The server there.
             beside.start_there(&format!("{program} {}", line(server, theirs, &ours)));
-            beside.expect_listener_there(port);
+            beside.expect_listeners_there(1, port);
             let there = finished(beside.here(program, &line(client, &ours, theirs)));
             let served = beside.ended_there();
             if program == "rping" {
@@ -210,7 +210,7 @@ fn peers_that_are_killed(beside: &mut Beside) {
                 beside.start_there(&format!("rping {client} {ours}"));
             } else {
                 beside.start_there(&format!("rping {server} {theirs}"));
-                beside.expect_listener_there(port);
+                beside.expect_listeners_there(1, port);
                 here = beside.here("rping", &format!("{client} {theirs}"));
             }
             here.expect("rdma-ping-20", SHORT);
@@ -242,7 +242,7 @@ fn peers_that_are_killed(beside: &mut Beside) {
 fn a_net_that_is_killed(mut beside: Beside) {
     let theirs = beside.addresses(false).1;
     beside.start_there(&format!("rping -s -P -a {theirs} -p {KILLED}"));
-    beside.expect_listener_there(KILLED);
+    beside.expect_listeners_there(1, KILLED);
     let line = format!("-c -v -a {theirs} -p {KILLED}");
     let mut killed = beside.here("rping", &line);
     killed.expect("rdma-ping-20", SHORT);
@@ -309,7 +309,7 @@ fn perftest_there(
     theirs: &str,
 ) -> Result<(), String> {
     beside.start_there(&format!("{program} {line}"));
-    beside.expect_listener_there(port);
+    beside.expect_listeners_there(1, port);
     let here = beside.here(program, &format!("{line} {theirs}")).wait(LONG);
     if !here.good() {
         beside.rxe.machine().run(&format!("killall -q {program}"), SHORT);

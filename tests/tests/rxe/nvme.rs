@@ -29,7 +29,7 @@ fn connect(beside: &mut Beside, to: &str) {
     );
     let line = format!(
         "modprobe nvme-rdma && echo {options} >/dev/nvme-fabrics && \
-         for i in $(seq 100); do [ -e /dev/nvme0n1 ] && exit; sleep 0.1; done; dmesg | tail; exit 1"
+         for i in $(seq 600); do [ -e /dev/nvme0n1 ] && exit; sleep 0.1; done; dmesg | tail; exit 1"
     );
     beside.rxe.machine().good(&line, LONG);
 }

@@ -106,14 +106,15 @@ impl Beside {
         }
     }
 
-    /// Waits until a program in the guest does.
-    pub fn expect_listener_there(&mut self, port: u16) {
+    /// Waits until so many programs in the guest do: one of each IP version may.
+    pub fn expect_listeners_there(&mut self, count: u32, port: u16) {
         let listens = format!(
-            "for i in $(seq 600); do rdma resource show cm_id | grep 'state LISTEN' | grep -q ':{port} ' && exit; \
+            "for i in $(seq 600); do \
+             [ $(rdma resource show cm_id | grep 'state LISTEN' | grep -c ':{port} ') -ge {count} ] && exit; \
              sleep 0.1; done; exit 1"
         );
         let said = self.rxe.machine().run(&listens, PAIR);
-        assert_eq!(said.status, 0, "nobody listens at port {port} in the guest");
+        assert_eq!(said.status, 0, "fewer than {count} listen at port {port} in the guest");
     }
 
     /// Starts a program on the card.
