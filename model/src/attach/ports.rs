@@ -305,6 +305,12 @@ mod tests {
             let segment = Arc::clone(&segment);
             std::thread::spawn(move || receive(segment, vec![(id, Box::new(gone) as _)], &stop))
         };
+        let until = Instant::now() + Duration::from_secs(20);
+        while asked.load(Ordering::Relaxed) < FAILURES {
+            assert!(Instant::now() < until, "it is asked {asked:?} times only");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // And no more.
         std::thread::sleep(Duration::from_millis(200));
         drop(end);
         thread.join().unwrap();

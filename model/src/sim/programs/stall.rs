@@ -221,14 +221,15 @@ mod tests {
             let _ = ends.recv();
         });
         let sleeper_tid = told.recv().unwrap();
-        let asleep = |tid| {
+        let asleep = |tid, looks| {
             let mut sleeper = Sleeper::default();
-            (0..20).any(|_| {
+            (0..looks).any(|_| {
                 std::thread::sleep(LOOK);
                 sleeper.sleeps_on(std::process::id(), tid)
             })
         };
-        let found = (asleep(sleeper_tid), asleep(runner_tid));
+        // The sleeper may take a while until it sleeps.
+        let found = (asleep(sleeper_tid, 4000), asleep(runner_tid, 20));
         over.store(true, Ordering::Relaxed);
         drop(end);
         runner.join().unwrap();
