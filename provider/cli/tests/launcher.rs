@@ -48,7 +48,7 @@ impl Person {
     fn wait_for_silence(&self) {
         let start = Instant::now();
         while !self.nets().is_empty() {
-            assert!(start.elapsed() < Duration::from_secs(10), "still there: {:?}", self.nets());
+            assert!(start.elapsed() < Duration::from_secs(60), "still there: {:?}", self.nets());
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -314,7 +314,7 @@ fn a_failing_perftest_is_reported() {
 fn perftest_may_measure_longer_than_the_timeout() {
     needs("ib_write_bw");
     let person = Person::new();
-    let output = person.verbena(&["perftest", "--timeout", "4", "ib_write_bw", "-s", "64", "-D", "6"]);
+    let output = person.verbena(&["perftest", "--timeout", "15", "ib_write_bw", "-s", "64", "-D", "17"]);
     assert!(output.status.success(), "{}", err(&output));
     person.wait_for_silence();
 }
