@@ -242,7 +242,7 @@ __attribute__((unused)) static enum ibv_wc_status outcome(struct side *side, enu
 /* The next completion, which must be a success of `id`. */
 __attribute__((unused)) static void expect(struct side *side, uint64_t id)
 {
-    struct ibv_wc wc = completion(side->cq, 10);
+    struct ibv_wc wc = completion(side->cq, 30);
     if (wc.status != IBV_WC_SUCCESS || wc.wr_id != id)
         die("request %llu: %s of %llu", (unsigned long long)id, ibv_wc_status_str(wc.status), (unsigned long long)wc.wr_id);
 }

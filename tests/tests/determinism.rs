@@ -11,7 +11,7 @@ use model::segment::Segment;
 use tests::stock::{free_port, need, wait_until_listening, Program, StockNet};
 
 /// How long one run may take.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(240);
 
 /// A busy machine is one of the circumstances, and is ours to make.
 static ALONE: Mutex<()> = Mutex::new(());

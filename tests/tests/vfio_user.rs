@@ -18,7 +18,7 @@ use model::attach::SegmentCard;
 use tests::stock::{Program, StockNet};
 use tests::{connect, expect_completion_event, expect_no_event, join, Buffer, Options, Peer};
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(60);
 
 /// Messages cost more than calls: the timers of a test have time.
 fn options() -> Options {

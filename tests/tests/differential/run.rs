@@ -56,7 +56,7 @@ pub struct Runner {
 }
 
 /// The seconds in which a request has to be completed.
-const PATIENCE: &str = "4";
+const PATIENCE: &str = "15";
 
 fn text(path: &Path) -> String {
     path.to_str().expect("a path of ASCII").to_owned()
