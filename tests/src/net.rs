@@ -54,19 +54,29 @@ impl Net {
         use std::os::unix::fs::PermissionsExt;
         let directory = tempfile::tempdir().expect("a directory for the socket");
         std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o700)).expect("chmod");
-        let count = options.cards;
+        // Of the others no test has any.
+        let NetOptions { cards: count, link, clock, reorder, trace, .. } = options;
         if slots().is_some() {
             return Net { held: None, directory, keeper: None, count };
         }
         let socket = directory.path().join("net.sock");
-        let at = socket.clone();
-        let keeper = std::thread::spawn(move || keep(&at, options).expect("the keeper runs"));
+        let start = || {
+            let (at, link, trace) = (socket.clone(), link.clone(), trace.clone());
+            let options = NetOptions { link, clock, reorder, trace, ..NetOptions::from(count) };
+            std::thread::spawn(move || keep(&at, options).expect("the keeper runs"))
+        };
+        let mut keeper = start();
         let until = Instant::now() + Duration::from_secs(30);
         // The socket's file is there a moment before anybody listens.
         let held = loop {
             match SegmentCard::open(&socket, 0) {
                 Ok(card) => break Some(card),
                 Err(error) => assert!(Instant::now() < until, "no card within 30 s: {error}"),
+            }
+            // It waits for a moment only.
+            if keeper.is_finished() {
+                keeper.join().expect("the keeper ended well");
+                keeper = start();
             }
             std::thread::sleep(Duration::from_millis(1));
         };

@@ -280,8 +280,8 @@ pub fn capture_lost(socket: &Path) -> Result<Option<std::io::Error>, OpenError> 
 mod tests {
     use super::*;
     use crate::address;
+    use crate::attach::kept::kept;
     use crate::link::{Capture, Wire};
-    use std::time::Instant;
 
     /// Notes what it is told.
     #[derive(Debug)]
@@ -310,8 +310,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("net/sock");
         let at = socket.clone();
-        let keeper = std::thread::spawn(move || run_keeper(&at, 1).unwrap());
-        let segment = attach(&socket);
+        let (segment, keeper) = kept(move || run_keeper(&at, 1), || Segment::attach(&socket));
         let port = PortId { card: 0, port: 1 };
         let first = GidEntry::new(address::gid(port, 0));
         let mut addresses = Scripted { wanted: vec![(port, first)], changed: Vec::new() };
@@ -353,18 +352,6 @@ mod tests {
         }
     }
 
-    /// A net that is being made.
-    fn attach(socket: &Path) -> Segment {
-        let until = Instant::now() + Duration::from_secs(20);
-        loop {
-            match Segment::attach(socket) {
-                Ok(segment) => break segment,
-                Err(error) => assert!(Instant::now() < until, "{error}"),
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
     /// What is after the whole records may be a write of the lock holder.
     #[test]
     fn a_capture_is_cut_with_the_lock_only() {
@@ -373,9 +360,11 @@ mod tests {
             let (socket, path) = (directory.path().join("net/sock"), directory.path().join("frames.pcap"));
             let capture = Some(Capture { path: path.clone(), snaplen: 64, card: None });
             let link = LinkOptions { wire: Wire::Exact, capture, ..LinkOptions::default() };
-            let (at, options) = (socket.clone(), NetOptions { link, clock, ..NetOptions::from(1) });
-            let keeper = std::thread::spawn(move || run_keeper(&at, options).unwrap());
-            let (writer, other) = (attach(&socket), attach(&socket));
+            let at = socket.clone();
+            let keep =
+                move || run_keeper(&at, NetOptions { link: link.clone(), clock, ..NetOptions::from(1) });
+            let (writer, keeper) = kept(keep, || Segment::attach(&socket));
+            let other = Segment::attach(&socket).unwrap();
             let length = || std::fs::metadata(&path).unwrap().len();
             let lock = writer.lock(Duration::from_secs(5)).unwrap();
             std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1000).unwrap();

@@ -3,6 +3,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use super::*;
+use crate::attach::kept::kept;
 use crate::attach::{run_keeper, NetOptions};
 use crate::profile::Profile;
 
@@ -19,17 +20,10 @@ impl Net {
     fn start(clock: Option<Profile>) -> (Net, Segment) {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("net/sock");
-        let options = NetOptions { clock, ..NetOptions::from(2) };
-        let keeper = std::thread::spawn(move || run_keeper(&socket, options).unwrap());
-        let net = Net { directory, keeper };
-        let until = Instant::now() + LIMIT;
-        loop {
-            match Segment::attach(&net.socket()) {
-                Ok(segment) => return (net, segment),
-                Err(error) => assert!(Instant::now() < until, "{error}"),
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let at = socket.clone();
+        let keep = move || run_keeper(&at, NetOptions { clock, ..NetOptions::from(2) });
+        let (segment, keeper) = kept(keep, || Segment::attach(&socket));
+        (Net { directory, keeper }, segment)
     }
 
     fn socket(&self) -> PathBuf {

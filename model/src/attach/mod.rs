@@ -14,6 +14,7 @@
 //! | `listeners` | which ports programs listen on, and how many receives wait |
 //! | `served` | a card that this process opens for a client |
 //! | `keeper` | makes a net, and runs what no program runs |
+//! | `kept` | a keeper in a thread of a test |
 //! | `cables` | the links of a net's ports, which people pull |
 //! | `live` | captures of a running net |
 //! | `counted` | what its ports have counted, for files |
@@ -26,6 +27,8 @@ mod counted;
 mod error;
 mod function;
 mod keeper;
+#[cfg(test)]
+pub(crate) mod kept;
 mod limits;
 mod listeners;
 mod live;

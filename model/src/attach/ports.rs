@@ -254,9 +254,9 @@ mod tests {
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
     use std::sync::atomic::{AtomicU32, Ordering};
-    use std::time::Instant;
 
     use super::*;
+    use crate::attach::kept::kept;
     use crate::attach::run_keeper;
 
     /// A medium that is gone: its descriptor reports that without end.
@@ -282,15 +282,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("net/sock");
         let at = socket.clone();
-        let keeper = std::thread::spawn(move || run_keeper(&at, 1).unwrap());
-        let until = Instant::now() + Duration::from_secs(20);
-        let segment = loop {
-            match Segment::attach(&socket) {
-                Ok(segment) => break Arc::new(segment),
-                Err(error) => assert!(Instant::now() < until, "{error}"),
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        };
+        let (segment, keeper) = kept(move || run_keeper(&at, 1), || Segment::attach(&socket));
+        let segment = Arc::new(segment);
         let id = PortId { card: 0, port: 0 };
         let (kind, sports) = (outside::Kind::Raw, Vec::new());
         let setting = outside::Setting { kind, mac: [2; 6], sports, window: 1 << 16 };

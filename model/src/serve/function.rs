@@ -182,12 +182,13 @@ impl<'a> Function<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     use fpga_regs::regs::SCRATCH;
     use fpga_regs::vfio_user::dma_flag;
 
     use super::*;
+    use crate::attach::kept::kept;
     use crate::attach::run_keeper;
 
     const SOON: Duration = Duration::from_secs(20);
@@ -198,15 +199,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let socket = &directory.path().join("net/sock");
         let at = socket.clone();
-        let keeper = std::thread::spawn(move || run_keeper(&at, 1).expect("the keeper runs"));
-        let until = Instant::now() + SOON;
-        let card = loop {
-            match ServedCard::open(socket, 0) {
-                Ok(card) => break card,
-                Err(error) => assert!(Instant::now() < until, "{error}"),
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        };
+        let (card, keeper) = kept(move || run_keeper(&at, 1), || ServedCard::open(socket, 0));
         let interrupts = Interrupts::new(&card);
         for _ in 0..2 {
             let config = Mutex::new(Config::new());

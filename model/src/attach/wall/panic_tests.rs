@@ -11,6 +11,7 @@ use fpga_regs::{QpState, QpType};
 use super::card::WallCard;
 use super::runner::Runner;
 use crate::attach::card::Joined;
+use crate::attach::kept::kept;
 use crate::attach::run_keeper;
 use crate::env::Env;
 use crate::journal;
@@ -22,12 +23,14 @@ pub(super) fn with_net(cards: u8, work: impl FnOnce(Arc<Runner>, Arc<Runner>)) {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("net/sock");
     let at = socket.clone();
-    let keeper = std::thread::spawn(move || run_keeper(&at, cards).unwrap());
-    let member = || match opened(|| Joined::new(&socket)) {
-        Joined::Wall(runner) => runner,
-        Joined::Virtual(_) => unreachable!("no clock was asked for"),
+    let join = || {
+        Joined::new(&socket).map(|joined| match joined {
+            Joined::Wall(runner) => runner,
+            Joined::Virtual(_) => unreachable!("no clock was asked for"),
+        })
     };
-    work(member(), member());
+    let (member, keeper) = kept(move || run_keeper(&at, cards), join);
+    work(member, join().unwrap());
     keeper.join().unwrap();
 }
 
@@ -111,11 +114,11 @@ fn who_waits_for_an_interrupt_is_told_that_the_cards_are_lost() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("net/sock");
     let at = socket.clone();
-    let keeper = std::thread::spawn(move || run_keeper(&at, 1).unwrap());
-    let card = opened(|| match Joined::new(&socket)? {
+    let open = || match Joined::new(&socket)? {
         Joined::Wall(runner) => WallCard::open(runner, 0, false),
         Joined::Virtual(_) => unreachable!("no clock was asked for"),
-    });
+    };
+    let (card, keeper) = kept(move || run_keeper(&at, 1), open);
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| loop {
             match card.wait_interrupt(0, Duration::from_secs(60)) {
@@ -135,16 +138,4 @@ fn who_waits_for_an_interrupt_is_told_that_the_cards_are_lost() {
     });
     drop(card);
     keeper.join().unwrap();
-}
-
-/// What `open` gives once there is a keeper.
-fn opened<T, E: std::fmt::Display>(open: impl Fn() -> Result<T, E>) -> T {
-    let until = Instant::now() + Duration::from_secs(20);
-    loop {
-        match open() {
-            Ok(opened) => return opened,
-            Err(error) => assert!(Instant::now() < until, "{error}"),
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }

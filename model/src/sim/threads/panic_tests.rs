@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Threads;
+use crate::attach::kept::kept;
 use crate::attach::{run_keeper, NetOptions};
 use crate::dma::Addr;
 use crate::env::Env;
@@ -17,16 +18,11 @@ pub(super) fn with_members(cards: u8, work: impl FnOnce(&dyn Fn() -> Threads)) {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("net/sock");
     let clock = Some(Profile::load("f10a").unwrap().profile);
-    let (at, options) = (socket.clone(), NetOptions { clock, ..NetOptions::from(cards) });
-    let keeper = std::thread::spawn(move || run_keeper(&at, options).unwrap());
-    let until = Instant::now() + Duration::from_secs(20);
-    work(&|| loop {
-        match Segment::attach(&socket) {
-            Ok(segment) => break Threads::new(Membership::new(segment)),
-            Err(error) => assert!(Instant::now() < until, "{error}"),
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    });
+    let at = socket.clone();
+    let keep = move || run_keeper(&at, NetOptions { clock, ..NetOptions::from(cards) });
+    let (held, keeper) = kept(keep, || Segment::hold(&socket));
+    work(&|| Threads::new(Membership::new(Segment::attach(&socket).unwrap())));
+    drop(held);
     keeper.join().unwrap();
 }
 
