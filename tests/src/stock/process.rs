@@ -21,6 +21,13 @@ pub fn cpu_time(pid: u32) -> Duration {
     }
 }
 
+/// How often the first thread of a process has left the processor and could have gone on: others came, or it yielded.
+pub fn yields(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let count = status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));
+    count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+}
+
 fn run_time(task: &Path) -> Option<u64> {
     let text = fs::read_to_string(task.join("schedstat")).ok()?;
     text.split_whitespace().next()?.parse().ok()

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::{descendants, running};
+use super::{cpu_time, descendants, running, yields};
 
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -131,6 +131,19 @@ impl Program {
                 let how = if over { "ended" } else { "went on" };
                 panic!("`{}` {how} without saying `{text}`; it said:\n{}", self.line, self.said());
             }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Waits until it has used so much more CPU time, as one that polls when it is ready, however late it was run. Where others
+    /// want the processor it yields after each look, and uses little: then until it has yielded so often.
+    pub fn expect_work(&mut self, work: Duration, limit: Duration) {
+        const YIELDS: u64 = 200;
+        let (start, pid) = (Instant::now(), self.pid());
+        let (worked, yielded) = (cpu_time(pid), yields(pid));
+        while cpu_time(pid).saturating_sub(worked) < work && yields(pid).saturating_sub(yielded) < YIELDS {
+            let alive = !self.has_ended() && start.elapsed() < limit;
+            assert!(alive, "`{}` does not work; it said:\n{}", self.line, self.said());
             std::thread::sleep(PAUSE);
         }
     }

@@ -28,6 +28,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// A testpmd receives frames of any length with this.
 const ANY_LENGTH: &str = "--max-pkt-len=9600";
 
+/// Receives for all frames of [`frames`]: a receiver that is not run for long loses none.
+const ROOM: &str = "--rxd=1024";
+
 /// A bond that sends each packet by all of its ports has a reference of it for each, and gives them all the same array.
 #[test]
 fn a_bond_sends_packets_by_two_ports() {
@@ -36,7 +39,7 @@ fn a_bond_sends_packets_by_two_ports() {
     let pcap = Pcap::new();
     let sent = frames();
     let ends = ["net_verbena1", "net_verbena1p2"];
-    let mut receiver = Testpmd::start(&net, &ends, &["-i", "--forward-mode=rxonly", ANY_LENGTH]);
+    let mut receiver = Testpmd::start(&net, &ends, &["-i", "--forward-mode=rxonly", ROOM, ANY_LENGTH]);
     receiver.does("start");
     let slave = net.dpdk().bond()[0];
     let bond = format!("net_bonding0,mode=3,{slave}=net_verbena0,{slave}=net_verbena0p2");
@@ -229,7 +232,7 @@ fn frames_arrive_as_they_were_sent() {
     let net = StockNet::new();
     let pcap = Pcap::new();
     let sent = frames();
-    let options = ["--stats-period=1", ANY_LENGTH];
+    let options = ["--stats-period=1", ROOM, ANY_LENGTH];
     let mut receiver = Testpmd::start(&net, &["net_verbena1", &pcap.writer()], &options);
     receiver.expect("NIC statistics");
     let mut sender = Testpmd::start(&net, &[&pcap.reader(&sent), "net_verbena0"], &["--stats-period=1"]);
@@ -254,7 +257,7 @@ fn frames_are_no_longer_than_the_mtu() {
     let long: Vec<Vec<u8>> = frames();
     // There is room for two tags.
     let within = |mtu: usize| long.iter().filter(|frame| frame.len() <= mtu + 22).count();
-    let mut receiver = Testpmd::start(&net, &["net_verbena1"], &["-i", "--forward-mode=rxonly"]);
+    let mut receiver = Testpmd::start(&net, &["net_verbena1"], &["-i", "--forward-mode=rxonly", ROOM]);
     receiver.does("start");
     let mut sender = Sender::of(&net, &long);
     let (mut came, mut dropped) = (0, 0);

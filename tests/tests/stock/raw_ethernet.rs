@@ -17,7 +17,7 @@ const OTHER_PORT: &str = "02:56:42:00:00:01";
 const IPV4: [&str; 2] = ["198.18.0.1", "198.18.0.2"];
 const IPV6: [&str; 2] = ["fd00::1", "fd00::2"];
 
-/// What a server still has to do when it has posted its receives, or just before: two changes of state.
+/// More than a server still has to do when it has posted its receives, or just before: two changes of state. Then it spins.
 const MOMENT: Duration = Duration::from_millis(200);
 
 /// Waits until a server has posted receives; gives its card.
@@ -29,7 +29,7 @@ fn posted(net: &StockNet, server: &mut Program) -> SegmentCard {
         card = card
             .or_else(|| net.socket().exists().then(|| SegmentCard::open(&net.socket(), 0).ok()).flatten());
         if let Some(card) = card.take_if(|card| card.read32(regs::RECVS_WAITING) > 0) {
-            std::thread::sleep(MOMENT);
+            server.expect_work(MOMENT, LIMIT);
             return card;
         }
         let alive = !server.has_ended() && start.elapsed() < Duration::from_secs(20);
@@ -52,7 +52,9 @@ impl<'a> Frames<'a> {
     fn new(program: &'a str, arguments: &str) -> Frames<'a> {
         let own = [0, 1].map(|side| format!("-B {} -E {}", MAC[side], MAC[1 - side]));
         let devices = ["verbena0", "verbena1"];
-        Frames { launcher: &[], program, arguments: arguments.to_owned(), own, devices }
+        // Room for all frames: a server that is not run for long loses none.
+        let room = if program == BW && arguments.contains("-n ") { "-r 4096 " } else { "" };
+        Frames { launcher: &[], program, arguments: format!("{room}{arguments}"), own, devices }
     }
 
     /// With IP addresses, and ports unless they are none: first the client's, for both sides alike.
@@ -215,7 +217,7 @@ fn a_rate_of_rules() {
 fn a_stopped_receiver_does_not_stop_the_wire() {
     let _alone = alone();
     let net = StockNet::new();
-    let frames = Frames::new(BW, "-s 512 -n 20000");
+    let frames = Frames::new(BW, "-s 512 -n 20000 -r 512");
     need(BW);
     let mut server = frames.side(&net, 0);
     let card = posted(&net, &mut server);

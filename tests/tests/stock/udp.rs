@@ -3,9 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tests::loopback_address;
-use tests::stock::{
-    cpu_time, first_row, free_port, until_calibrated, wait_until_listening, Program, StockNet,
-};
+use tests::stock::{first_row, free_port, until_calibrated, wait_until_listening, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -69,21 +67,17 @@ fn expect_good(programs: [Program; 2]) {
 }
 
 /// Waits until both poll: they write what they say at their end.
-fn expect_busy(programs: &[Program; 2]) {
-    let begin = Instant::now();
-    while programs.iter().any(|program| cpu_time(program.pid()) < Duration::from_millis(500)) {
-        assert!(begin.elapsed() < LIMIT, "neither polls: {}", programs[0].said());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+fn expect_busy(programs: &mut [Program; 2]) {
+    programs.iter_mut().for_each(|program| program.expect_work(Duration::from_millis(500), LIMIT));
 }
 
 /// Both sides poll their completion queues, and so receive themselves: without a keeper for far longer than a message is sent
-/// again (eight times 67 ms). It is back before one of them ends, which does not poll any more then.
+/// again (eight times 268 ms). It is back before one of them ends, which does not poll any more then.
 #[test]
 fn programs_that_poll_need_no_keeper() {
     let two = Two::new();
-    let both = two.perftest("ib_send_lat", &["-D", "10"]);
-    expect_busy(&both);
+    let mut both = two.perftest("ib_send_lat", &["-D", "10", "-u", "16"]);
+    expect_busy(&mut both);
     two.signal_keepers(libc::SIGSTOP);
     std::thread::sleep(Duration::from_secs(4));
     two.signal_keepers(libc::SIGCONT);
@@ -112,8 +106,8 @@ fn a_program_that_dies_while_it_receives_is_followed_by_others() {
     let two = Two::new();
     let held = [0, 1].map(|side| two.nets[side].hold(&two.options(side)));
     for _ in 0..5 {
-        let both = two.perftest("ib_send_bw", &["-D", "60", "-s", "4096"]);
-        expect_busy(&both);
+        let mut both = two.perftest("ib_send_bw", &["-D", "60", "-s", "4096"]);
+        expect_busy(&mut both);
         for program in both {
             program.signal(libc::SIGKILL);
             assert!(!program.wait(LIMIT).good());

@@ -159,7 +159,7 @@ fn check_sequences_are_kept() {
     let pcap = Pcap::new();
     let sent = frames();
     let reader = pcap.reader(&sent);
-    let mut receiver = Testpmd::start(&net, &["net_verbena1", &pcap.writer()], &["-i", ANY_LENGTH]);
+    let mut receiver = Testpmd::start(&net, &["net_verbena1", &pcap.writer()], &["-i", ROOM, ANY_LENGTH]);
     let said =
         receiver.does("port stop 0\nport config 0 rx_offload keep_crc on\nport start 0\nset fwd io\nstart");
     assert!(!said.contains("rror"), "{said}");

@@ -99,7 +99,7 @@ fn cut_in_bursts(
 ) -> Vec<Vec<u8>> {
     let net = StockNet::new();
     let pcap = Pcap::new();
-    let options = ["--stats-period=1", ANY_LENGTH];
+    let options = ["--stats-period=1", ROOM, ANY_LENGTH];
     let mut receiver = Testpmd::start(&net, &["net_verbena1", &pcap.writer()], &options);
     receiver.expect("NIC statistics");
     let reader = pcap.reader(&messages.iter().map(|message| message.frame.clone()).collect::<Vec<_>>());
