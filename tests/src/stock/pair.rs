@@ -33,9 +33,9 @@ pub struct Both {
 }
 
 impl<'a> Pair<'a> {
-    /// Two cards and half a minute.
+    /// Two cards and two minutes.
     pub fn new(net: &'a StockNet, program: &'a str, arguments: &'a [&'a str]) -> Pair<'a> {
-        let limit = Duration::from_secs(30);
+        let limit = Duration::from_secs(120);
         Pair {
             net,
             launcher: &[],
@@ -59,7 +59,7 @@ impl<'a> Pair<'a> {
         need(self.program);
         let port = free_port();
         let mut server = self.side(self.devices[0], port, None);
-        if !wait_until_listening(&mut server, port, self.limit.min(Duration::from_secs(10))) {
+        if !wait_until_listening(&mut server, port, self.limit) {
             let ended = server.wait(Duration::ZERO);
             return Err(format!("the server does not listen ({}); it said:\n{}", ended.how(), ended.said));
         }

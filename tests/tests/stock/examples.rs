@@ -30,7 +30,7 @@ fn both(net: &StockNet, launcher: &[&str], examples: &Examples, card: &str, more
     let mut arguments = vec!["localhost", "-d", card, "-p", &port];
     arguments.extend(more);
     let client = net.start(&examples.client, &arguments).wait(LIMIT);
-    (server.wait(Duration::from_secs(2)), client)
+    (server.wait(LIMIT), client)
 }
 
 /// The server, started with options of `verbena run`, and its TCP port.

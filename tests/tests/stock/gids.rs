@@ -20,8 +20,7 @@ fn sent(options: &[&str], program: &str, arguments: &[&str]) -> Vec<Vec<u8>> {
     let path = directory.path().join("sent.pcap");
     let file = path.to_str().expect("a plain path");
     let (net, holder) = StockNet::held(&[options, &["--pcap", file]].concat());
-    let mut pair = Pair::new(&net, program, arguments);
-    pair.limit = LIMIT;
+    let pair = Pair::new(&net, program, arguments);
     pair.run().unwrap_or_else(|said| panic!("{options:?} {program} {arguments:?}: {said}"));
     drop(holder);
     net.expect_gone();

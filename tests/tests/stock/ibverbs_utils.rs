@@ -59,7 +59,6 @@ fn pingpong(program: &str, extra: &[&str]) {
             arguments.extend(case);
             let mut pair = Pair::new(&net, program, &arguments);
             pair.devices[1] = client;
-            pair.limit = LIMIT;
             match pair.run() {
                 // -c makes the tool itself complain about wrong bytes, but exit with 0.
                 Ok(both)

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use tests::stock::{alone, check_report, rows, Kind, Pair, StockNet};
 
+const LIMIT: Duration = Duration::from_secs(60);
+
 /// Which devices take part.
 #[derive(Clone, Copy, PartialEq)]
 enum On {
@@ -157,7 +159,9 @@ fn run(net: &StockNet, group: &str, program: &str, client: &str, arguments: &str
     let mut pair = Pair::new(net, &program, &words);
     pair.launcher = launcher(group);
     pair.devices[1] = client;
-    pair.limit = Duration::from_secs(if words.contains(&"-a") { 240 } else { 60 });
+    if words.contains(&"-a") {
+        pair.limit = 4 * LIMIT;
+    }
     let start = Instant::now();
     let both = pair.run().map_err(|error| format!("{}: {error}", pair.line()))?;
     println!("{:6.2} s  {}", start.elapsed().as_secs_f32(), pair.line());
@@ -211,17 +215,12 @@ fn run_infinitely(program: &str, devices: [&str; 2]) {
     let figures = |said: &str| rows(said).iter().filter(|row| row[3] > 0.0).count();
     while figures(&client.said()) < 2 {
         assert!(!client.has_ended(), "{} ended: {}", pair.line(), client.said());
-        assert!(
-            start.elapsed() < Duration::from_secs(15),
-            "{} prints nothing: {}",
-            pair.line(),
-            client.said()
-        );
+        assert!(start.elapsed() < LIMIT, "{} prints nothing: {}", pair.line(), client.said());
         std::thread::sleep(Duration::from_millis(10));
     }
     for side in [client, server] {
         side.signal(libc::SIGINT);
-        let ended = side.wait(Duration::from_secs(5));
+        let ended = side.wait(LIMIT);
         assert!(ended.status.is_some(), "{}: {} after Ctrl-C\n{}", pair.line(), ended.how(), ended.said);
     }
     net.expect_gone();

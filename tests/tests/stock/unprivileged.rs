@@ -40,7 +40,6 @@ fn the_ends_of_unaligned_buffers_arrive() {
     for client in ["verbena1", "verbena0"] {
         let mut pair = Pair::new(&net, "ibv_rc_pingpong", &["-g", "1", "-s", "70000", "-n", "200", "-c"]);
         pair.devices[1] = client;
-        pair.limit = LIMIT;
         let both = pair.run().unwrap_or_else(|error| panic!("{}: {error}", pair.line()));
         for side in [&both.client, &both.server] {
             // The tool exits with 0 after wrong data.
