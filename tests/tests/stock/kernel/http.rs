@@ -1,7 +1,7 @@
 //! The example with a TCP/IP stack on each core, and programs of the kernel's side that know nothing of a card.
 
 use super::*;
-use tests::stock::example;
+use tests::stock::{example, long_enough};
 
 const SERVER: &str = "198.18.0.102";
 
@@ -62,7 +62,9 @@ fn curl_and_wrk_reach_a_stack_on_each_core() {
     need("wrk");
     let served = Served::new(&[]);
     served.both_cores_answer();
-    let said = served.host.run(&["wrk", "-t", "1", "-c", "8", "-d", "1", "http://198.18.0.102/"]);
+    let wrk =
+        |seconds| served.host.run(&["wrk", "-t", "1", "-c", "8", "-d", seconds, "http://198.18.0.102/"]);
+    let said = long_enough(wrk, |said| said.contains(" 0 requests in"));
     assert!(
         said.contains("requests in") && !said.contains("Non-2xx") && !said.contains(" 0 requests in"),
         "{said}"
