@@ -66,7 +66,7 @@ const FLUSHED: u32 = 5;
 fn kill_rounds(card: &str, seed: u64) {
     // 4.096 us * 2^10, five tries; the specification lets a card take up to four times as long.
     let time_out = 4.096e-3 * f64::from(1 << 10) * 5.0 * 4.0;
-    // A loaded machine may not run the survivor for a while.
+    // A loaded machine may not run the keeper for a while. (How long the survivor was not run is left out.)
     let slack = 500.0;
     let _alone = alone();
     let program = built("duel");
@@ -83,7 +83,7 @@ fn kill_rounds(card: &str, seed: u64) {
         let (victim, survivor) = if victim == 0 { (server, client) } else { (client, server) };
         victim.signal(libc::SIGKILL);
         let killed = Instant::now();
-        let ended = survivor.wait(Duration::from_secs(10));
+        let ended = survivor.wait(LIMIT);
         let (line, waited) = (victim.line().to_owned(), killed.elapsed());
         drop(victim);
         let Some((status, flushed, took)) = lost(&ended) else {
@@ -209,14 +209,10 @@ fn perftest_survives_nothing_but_ends() {
         let pair = Pair::new(&net, program, &arguments);
         let (server, mut client) = pair.start().expect("both start");
         // It keeps what it prints until its end; but once it works it uses CPU time.
-        let work = Duration::from_millis(500 + random.below(300));
-        while cpu_time(client.pid()) < work {
-            assert!(!client.has_ended(), "{}: the client ended: {}", pair.line(), client.said());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        client.expect_work(Duration::from_millis(500 + random.below(300)), LIMIT);
         let (dead, other) = if victim == 0 { (server, client) } else { (client, server) };
         dead.signal(libc::SIGKILL);
-        let ended = other.wait(Duration::from_secs(8));
+        let ended = other.wait(LIMIT);
         let noticed = ended.said.contains("error") && ended.status.is_some_and(|status| !status.success());
         assert!(noticed, "{}, victim {victim}: {}\n{}", pair.line(), ended.how(), ended.said);
     }
@@ -312,7 +308,7 @@ fn nets_are_apart() {
     let mut server = start(&net, &["verbena0", &text, "-", "0"]);
     assert!(wait_until_listening(&mut server, port, LIMIT));
     let client = start(&other, &["verbena1", &text, "localhost", "0"]);
-    let ended = client.wait(Duration::from_secs(10));
+    let ended = client.wait(LIMIT);
     assert!(matches!(lost(&ended), Some((RETRY_EXCEEDED, 15, _))), "{}\n{}", ended.how(), ended.said);
 }
 
@@ -343,7 +339,7 @@ fn a_child_does_not_keep_its_dead_parent_alive() {
     let mut client = net.start(&program.path, &["verbena1", &text, "localhost", "0"]);
     client.expect("connected", LIMIT);
     server.signal(libc::SIGKILL);
-    let ended = client.wait(Duration::from_secs(10));
+    let ended = client.wait(LIMIT);
     assert!(lost(&ended).is_some(), "{}\n{}", ended.how(), ended.said);
 }
 
@@ -410,13 +406,17 @@ fn idle_costs_nothing() {
         idle.expect("ready", LIMIT);
         std::thread::sleep(Duration::from_millis(200));
         let pids = [idle.pid(), net.keeper()];
-        let before = pids.map(cpu_time);
-        std::thread::sleep(Duration::from_secs(2));
-        let after = pids.map(cpu_time);
-        for (what, (before, after)) in ["program", "keeper"].into_iter().zip(before.into_iter().zip(after)) {
-            let used = after - before;
-            println!("{way}: the {what} used {used:?} in 2 s");
-            assert!(used < Duration::from_millis(1), "{way}: the idle {what} used {used:?} in 2 s");
+        let start = Instant::now();
+        // What still had to be done, as late as the machine let it, is done once.
+        loop {
+            let before = pids.map(cpu_time);
+            std::thread::sleep(Duration::from_secs(2));
+            let used = [0, 1].map(|which| cpu_time(pids[which]) - before[which]);
+            println!("{way}: the program and the keeper used {used:?} in 2 s");
+            if used.iter().all(|&used| used < Duration::from_millis(1)) {
+                break;
+            }
+            assert!(start.elapsed() < LIMIT, "{way}: the idle program and its keeper used {used:?} in 2 s");
         }
     }
 }
