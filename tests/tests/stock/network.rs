@@ -217,7 +217,7 @@ fn addresses_become_gids(net: &StockNet, launcher: &[&str]) {
     watcher.expect("Invalid argument", LIMIT);
     assert!(!watcher.said().contains("found"), "{}", watcher.said());
     let said =
-        run("ip addr add 10.1.2.3/24 dev verbena1p1 && ip addr add 10.1.2.4/24 dev verbena0p1 && echo added");
+        run("ip addr add 10.1.2.4/24 dev verbena0p1 && ip addr add 10.1.2.3/24 dev verbena1p1 && echo added");
     assert!(said.contains("added"), "{said}");
     watcher.expect("found", LIMIT);
     let gid = "0000:0000:0000:0000:0000:ffff:0a01:0203\nRoCE v2\nverbena1p1\nfound";
