@@ -254,6 +254,7 @@ mod tests {
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
     use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Instant;
 
     use super::*;
     use crate::attach::kept::kept;
