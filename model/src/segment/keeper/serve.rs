@@ -26,8 +26,10 @@ use crate::segment::moving::release::free_member;
 use crate::segment::page::MAX_MEMBERS;
 use crate::segment::{now_ns, Segment};
 
-/// How long the keeper waits for its first connection.
-const GRACE: Duration = Duration::from_millis(200);
+/// How long the keeper waits for its first connection: whoever started it may be kept from its core.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long it runs at least when there was one: who looks whether it runs connects, too.
+const AT_LEAST: Duration = Duration::from_millis(200);
 /// How long a client may take to say hello.
 pub(in crate::segment) const GREETING: Duration = Duration::from_secs(2);
 /// Clients that have not sent their first message; more are refused.
@@ -45,6 +47,7 @@ pub fn run(options: KeeperOptions) -> Result<(), KeeperError> {
     let segment = Arc::new(segment);
     let listener = Listener::new(&options.socket_path)?;
     let beside = options.beside.map(|work| Started::new(work, &segment)).transpose()?;
+    let started = now_ns();
     let mut keeper = Keeper {
         segment,
         handles,
@@ -58,7 +61,8 @@ pub fn run(options: KeeperOptions) -> Result<(), KeeperError> {
         on_member_gone: options.on_member_gone,
         on_timer: options.on_timer,
         on_look: options.on_look,
-        alone_until: now_ns() + GRACE.as_nanos() as u64,
+        alone_until: started + GRACE.as_nanos() as u64,
+        started,
     };
     let result = keeper.serve();
     keeper.listener.remove();
@@ -84,8 +88,9 @@ struct Keeper {
     on_member_gone: OnMemberGone,
     on_timer: OnTimer,
     on_look: Option<OnLook>,
-    /// When to end although no process ever connected.
+    /// When to end at the earliest, without clients.
     alone_until: u64,
+    started: u64,
 }
 
 impl Keeper {
@@ -187,6 +192,7 @@ impl Keeper {
             }
             let limit = now_ns() + GREETING.as_nanos() as u64;
             self.clients.push(Client { connection, role: Role::Greeting(limit), pid: 0, watches: false });
+            self.alone_until = self.started + AT_LEAST.as_nanos() as u64;
         }
     }
 
