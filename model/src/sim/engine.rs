@@ -1,7 +1,7 @@
 //! Executes events in order, as far as the programs' clocks allow.
 
 use super::env::SimEnv;
-use super::event::Event;
+use super::event::{Event, Touch};
 use super::programs::actor::{Actor, State};
 use super::state::{place, seen_by, Sim, FOREVER};
 use crate::cells::Interrupts;
@@ -60,8 +60,7 @@ impl Engine<'_> {
             if let Some(late) = touched.and_then(|t| self.env.sim.behind(me, t.member, next.time)) {
                 return self.go_ahead(me, next.time).unwrap_or_else(|| self.wait_for(me, late, next.time));
             }
-            self.next();
-            if touched.is_some_and(|touch| self.env.sim.touched(touch)) {
+            if self.next_seen(touched) {
                 limit = self.env.sim.limit(me).0;
             }
         }
@@ -117,19 +116,43 @@ impl Engine<'_> {
     /// Executes the first event.
     #[inline]
     pub(crate) fn next(&mut self) {
+        self.next_seen(None);
+    }
+
+    /// The same, for what a process sees of it. Whether that ends a wait.
+    #[inline]
+    fn next_seen(&mut self, touched: Option<Touch>) -> bool {
+        let Some(place) = self.begin() else { return false };
+        let event = self.env.sim.events.get(place).get();
+        let lands = matches!(event, Event::Write { .. })
+            || matches!(event, Event::Short { entry, .. } if !entry.get());
+        self.execute(event);
+        let ends = touched.is_some_and(|touch| self.env.sim.touched(touch));
+        self.end(place, lands);
+        ends
+    }
+
+    /// Takes the first event from the queue. It keeps its place until it has happened: who repairs the simulation
+    /// after a death meanwhile finds it there.
+    #[inline(always)]
+    pub(super) fn begin(&mut self) -> Option<u32> {
         let sim = &mut *self.env.sim;
-        let Some(next) = sim.queue.pop() else { return };
-        let place = place(next.item);
-        let event = sim.events.get(place).get();
+        let next = sim.queue.pop()?;
+        sim.now = next.time;
+        sim.executed += 1;
+        Some(place(next.item))
+    }
+
+    /// An event has happened, which has written payload if it `lands`. In this order: nothing is written again
+    /// after what is to be written later.
+    #[inline(always)]
+    fn end(&mut self, place: u32, lands: bool) {
+        let sim = &mut *self.env.sim;
         sim.events.get_mut(place).set(Event::None);
-        if matches!(event, Event::Write { .. }) || matches!(event, Event::Short { entry, .. } if !entry.get())
-        {
+        if lands {
             sim.landing.remove(place);
         }
         sim.events.free(place);
-        sim.now = next.time;
-        sim.executed += 1;
-        self.execute(event);
     }
 
     fn execute(&mut self, event: Event) {

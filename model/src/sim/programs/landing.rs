@@ -6,7 +6,7 @@
 
 use crate::dma::Addr;
 use crate::plain::{plain, Kept};
-use crate::sim::event::Event;
+use crate::sim::event::{Event, SHORT};
 use crate::sim::slab::Slab;
 use crate::sim::state::{release, Sim, EVENTS, ROW, SLOTS};
 
@@ -155,9 +155,21 @@ impl Landing {
 
 /// Takes an event out of its place; `None` if somebody has written over it.
 fn take(place: &mut Kept<Event>) -> Option<Event> {
-    let event = place.read();
+    let event = place.read().filter(is_whole);
     place.set(Event::None);
     event
+}
+
+/// Whether what an event writes is where it says. One that is not may be why a thread has died.
+fn is_whole(event: &Event) -> bool {
+    match *event {
+        Event::Write { slot, offset, len, .. } => {
+            slot as usize <= SLOTS && usize::from(offset) + usize::from(len) <= ROW
+        }
+        Event::Entry { len, .. } => (8..=SHORT).contains(&len.into()),
+        Event::Short { len, entry, .. } => usize::from(len) <= SHORT && (len >= 8 || !entry.get()),
+        _ => true,
+    }
 }
 
 plain! {

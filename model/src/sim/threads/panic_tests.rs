@@ -4,6 +4,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::lock::Held;
 use super::Threads;
 use crate::attach::kept::kept;
 use crate::attach::{run_keeper, NetOptions};
@@ -12,6 +13,8 @@ use crate::env::Env;
 use crate::net::Membership;
 use crate::profile::Profile;
 use crate::segment::{now_ns, Segment};
+use crate::sim::engine::Engine;
+use crate::sim::event::Event;
 
 /// Runs `work` with what makes members of a net.
 pub(super) fn with_members(cards: u8, work: impl FnOnce(&dyn Fn() -> Threads)) {
@@ -140,6 +143,49 @@ fn what_cards_have_written_outlives_the_process_that_died_with_the_lock() {
             u64::from_ne_bytes(bytes)
         };
         assert_eq!([word(0), word(64), word(120), word(128)], [0x0606_0606_0606_0606, 7, 7, 8]);
+    });
+}
+
+/// The first event, in whose middle the process is to die.
+pub(super) fn begun(engine: &mut Engine<'_>) -> Event {
+    let place = engine.begin().expect("an event");
+    engine.env.sim.events.get(place).get()
+}
+
+/// The word at an address, as the next holder of the lock finds it.
+fn word_after(dying: Held<'_>, next: &Threads, at: Addr) -> u64 {
+    dying.doubt();
+    drop(dying);
+    let mut bytes = [0; 8];
+    next.locked().unwrap().read(at.domain, at.iova, &mut bytes).unwrap();
+    u64::from_ne_bytes(bytes)
+}
+
+#[test]
+fn what_a_card_is_writing_outlives_the_process_that_dies() {
+    with_members(1, |attach| {
+        let (a, b) = (attach(), attach());
+        let memory = a.segment().alloc(4096).unwrap();
+        let to = Addr { domain: a.segment().member(), iova: memory.ptr as u64 };
+        // When it is on its way to the bus, and when it is to become visible.
+        for before in 0..2 {
+            let mut held = a.locked().unwrap();
+            held.engine(|engine| {
+                engine.env.publish(to.add(64 * before), [7; 8]).unwrap();
+                (0..before).for_each(|_| engine.next());
+                assert_eq!(matches!(begun(engine), Event::Entry { .. }), before == 0);
+            });
+            assert_eq!(word_after(held, &b, to.add(64 * before + 56)), 7);
+        }
+        // Payload does not come after what was written there later.
+        for later in [1, 2] {
+            let mut held = a.locked().unwrap();
+            held.engine(|engine| {
+                (1..=later).for_each(|value| engine.env.write(to, &[value; 8]).unwrap());
+                assert!(matches!(begun(engine), Event::Short { .. }));
+            });
+            assert_eq!(word_after(held, &b, to), u64::from_ne_bytes([later; 8]));
+        }
     });
 }
 
