@@ -249,6 +249,14 @@ impl Event {
         }
     }
 
+    /// Whether it is what a program has told a card.
+    pub fn is_bell(&self) -> bool {
+        matches!(
+            self,
+            Event::SendBell { .. } | Event::RecvBell { .. } | Event::SharedBell { .. } | Event::Arm { .. }
+        )
+    }
+
     /// The process that can see the event.
     #[inline]
     pub fn touches(&self) -> Option<Touch> {

@@ -65,6 +65,13 @@ impl<const N: usize> Queue<N> {
         used.filter(|&at| wanted(self.items[at])).map(|at| (self.keys[at] >> 64) as u64).max()
     }
 
+    /// The times and items of all events, in no order. One that its process was moving when it died may come twice.
+    pub fn each(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
+        // The last one is still in its place while the one before everything is taken.
+        let used = (ROOT..=ROOT + self.len as usize).take_while(|&at| at < N);
+        used.map(|at| ((self.keys[at] >> 64) as u64, self.items[at]))
+    }
+
     /// The time of the first wanted event before `end`; reads none that is not before that.
     #[must_use]
     pub fn first(&self, end: u64, wanted: impl Fn(u32) -> bool) -> Option<u64> {

@@ -209,8 +209,9 @@ impl Sim {
     }
 
     /// Clears the queues after a process died in the middle of an event: what was in flight is lost like packets on a
-    /// wire, and the QPs' timers recover it.
+    /// wire, and the QPs' timers recover it. Doorbells are not: the card still hears each, as nobody rings again.
     pub fn reset(&mut self) {
+        let bells = self.bells();
         self.queue.clear();
         self.events.clear();
         self.landing.clear();
@@ -233,6 +234,25 @@ impl Sim {
             }
         }
         self.act_deadlines();
+        for (at, bell) in bells {
+            self.at(at.max(self.now), bell);
+        }
+    }
+
+    /// The doorbells that cards have not heard yet, in order.
+    fn bells(&mut self) -> Vec<(u64, Event)> {
+        // One that is not in the queue is being heard, and so the first.
+        let mut times = vec![0; self.events.each().len()];
+        for (time, item) in self.queue.each() {
+            if let Some(at) = times.get_mut(place(item) as usize) {
+                *at = time.max(*at);
+            }
+        }
+        let events = times.into_iter().zip(self.events.each());
+        let bells = events.filter_map(|(at, event)| Some((at, event.read().filter(Event::is_bell)?)));
+        let mut bells: Vec<(u64, Event)> = bells.collect();
+        bells.sort_by_key(|&(at, _)| at);
+        bells
     }
 }
 

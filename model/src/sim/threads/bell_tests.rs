@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 
-use super::panic_tests::with_members;
+use super::panic_tests::{begun, with_members};
 use super::Threads;
 use crate::sim::doorbell::Ring;
 use crate::sim::event::Event;
@@ -58,5 +58,22 @@ fn a_doorbell_of_a_former_life_says_nothing() {
         threads.sleep_until(threads.clock() + 1_000_000_000);
         assert_eq!(producers(&threads), [0, 0]);
         threads.leave();
+    });
+}
+
+/// Nobody rings one again: of two that are on their way, a card is hearing one when the process dies that runs it.
+#[test]
+fn doorbells_outlive_a_process_that_died_with_the_lock() {
+    with_members(1, |attach| {
+        let (a, b) = (attach(), attach());
+        ring(&a, 7);
+        let mut held = b.locked().unwrap();
+        assert!(held.engine(begun).is_bell());
+        held.doubt();
+        drop(held);
+        drop(b.locked().unwrap());
+        a.sleep_until(a.clock() + 1_000_000_000);
+        assert_eq!(producers(&a), [7, 7]);
+        a.leave();
     });
 }
