@@ -206,7 +206,8 @@ impl World {
 
     /// Runs all timers that are due; returns the next deadline.
     pub fn run_timers(&mut self, env: &mut impl Env) -> Option<u64> {
-        let cards = (0..self.count() as usize).filter_map(|card| self.cards[card].run_timers(env)).min();
+        let cards =
+            (0..self.count() as usize).filter_map(|card| self.cards[card].run_timers(env, |_| {})).min();
         let lacp = self.run_lacp(env);
         cards.into_iter().chain(self.manager(env).run_timers()).chain(lacp).min()
     }

@@ -159,7 +159,7 @@ proptest! {
                 Step::Send(n, kind, length) => card.send(n, kind, length),
                 Step::Time(us) => {
                     card.env.now += u64::from(us) * 1000;
-                    card.card.run_timers(&mut card.env);
+                    card.card.run_timers(&mut card.env, |_| {});
                 }
             }
             while let Some(q) = card.env.next() {

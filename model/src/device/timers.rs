@@ -113,12 +113,15 @@ impl Device {
         }
     }
 
-    /// Runs all timers that are due; returns the next deadline, if any.
-    pub fn run_timers(&mut self, env: &mut impl Env) -> Option<u64> {
+    /// Runs all timers that are due, each after `before` was told of its QP; returns the next deadline, if any.
+    pub fn run_timers(&mut self, env: &mut impl Env, before: impl Fn(usize)) -> Option<u64> {
         let now = env.now();
         self.timers.tidy();
         let due: Vec<usize> = self.timers.armed().filter(|&q| self.qps[q].req.deadline <= now).collect();
-        due.into_iter().for_each(|q| self.run_timer_at(q, now, env));
+        for q in due {
+            before(q);
+            self.run_timer_at(q, now, env);
+        }
         self.raise_held(now, env);
         self.next_deadline()
     }

@@ -58,6 +58,13 @@ impl Control {
         // The changes stay after this.
         compiler_fence(SeqCst);
     }
+
+    /// What was recorded has been changed.
+    #[inline(always)]
+    pub fn close_journal(&self) {
+        compiler_fence(SeqCst);
+        self.journal.store(0, Relaxed);
+    }
 }
 
 /// Read by all members on every operation, written rarely.

@@ -155,6 +155,17 @@ impl Engine<'_> {
         sim.events.free(place);
     }
 
+    /// Does something to the queue pair that a word of the journal names: if this process dies meanwhile, the queue
+    /// pair goes to error, because others cannot know what is done already.
+    #[inline(always)]
+    pub(super) fn noted<R>(&mut self, word: u64, work: impl FnOnce(&mut Self) -> R) -> R {
+        let control = self.env.guard.control();
+        control.write_journal(word);
+        let result = work(self);
+        control.close_journal();
+        result
+    }
+
     fn execute(&mut self, event: Event) {
         match event {
             Event::None => {}

@@ -12,6 +12,7 @@ use super::trace::{Phase, Subject};
 use super::ways::way;
 use super::wire::Times;
 use crate::carrier::Carrier;
+use crate::journal;
 use crate::packet::{Packet, Payload, PortId};
 use crate::plain::Flag;
 use crate::profile::Profile;
@@ -324,7 +325,8 @@ impl Engine<'_> {
         }
         if !packet.transport.is_reliable() && !packet.is_notification() {
             (self.env.step.card, self.env.step.not_before) = (packet.src.card, end);
-            self.world.left(&packet, &mut self.env);
+            let word = journal::one(packet.src.card, packet.src_qpn);
+            self.noted(word, |engine| engine.world.left(&packet, &mut engine.env));
             self.settle();
             self.env.step.not_before = 0;
         }
@@ -347,7 +349,8 @@ impl Engine<'_> {
         let port = &mut self.env.sim.cards[packet.src.card as usize].ports[packet.src.port as usize];
         (port.fetched, port.coming) = (port.fetched - fetched, port.coming - fetched);
         self.env.step.card = packet.src.card;
-        self.world.unread(&packet, &mut self.env);
+        let word = journal::one(packet.src.card, packet.src_qpn);
+        self.noted(word, |engine| engine.world.unread(&packet, &mut engine.env));
         self.settle();
         self.feed(packet.src.card, packet.src.port);
     }

@@ -6,8 +6,9 @@ use super::port::in_path;
 use super::state::Sim;
 use super::trace::{Phase, Subject};
 use crate::env::Env;
+use crate::journal;
 use crate::packet::{Packet, CONGESTION, PORTS};
-use crate::wire::Operation;
+use crate::wire::{Operation, Transport};
 use fpga_regs::regs::port;
 
 impl Sim {
@@ -75,16 +76,21 @@ impl Engine<'_> {
             sim.trace.packet(phase, (since, now), &packet, message, false);
         }
         self.env.step.subject = Subject::of(&packet, message, false);
+        let word = match packet.transport == Transport::UD {
+            // Others than the dead may send to it, and it goes on.
+            true => journal::pair(packet.dst.card, packet.dest_qpn),
+            false => journal::one(packet.dst.card, packet.dest_qpn),
+        };
         match self.link.exact() {
             _ if packet.is_frame() => self.receive_whole(slot, &packet),
-            true => self.receive_frame(slot),
+            true => self.noted(word, |engine| engine.receive_frame(slot)),
             false => {
                 if packet.ecn == CONGESTION {
                     // A frame is counted when it is opened.
                     let card = &self.world.cards[packet.dst.card as usize];
                     card.counters[packet.dst.port as usize % PORTS].add(port::RX_ECN_MARKED, 1);
                 }
-                self.receive(&packet, dst);
+                self.noted(word, |engine| engine.receive(&packet, dst));
             }
         }
         self.env.sim.release(slot);
@@ -120,7 +126,10 @@ impl Engine<'_> {
         for card in 0..self.world.count() {
             self.env.step.card = card;
             self.excuse(card);
-            let next = self.world.cards[card as usize].run_timers(&mut self.env);
+            let control = self.env.guard.control();
+            let note = |q| control.write_journal(journal::one(card, q as u32));
+            let next = self.world.cards[card as usize].run_timers(&mut self.env, note);
+            control.close_journal();
             self.settle();
             if let Some(next) = next {
                 self.env.timer(next);

@@ -6,6 +6,7 @@ use super::pcie::Bus;
 use super::state::{QpTime, Sim, SENDS};
 use super::trace::{Phase, Subject};
 use crate::device::tables::MAX_CQS;
+use crate::journal;
 use crate::plain::Flag;
 use crate::profile::Profile;
 
@@ -141,10 +142,11 @@ impl Engine<'_> {
         let device = &mut self.world.cards[card as usize];
         let before = device.qps[qp as usize].req;
         self.env.step.card = card;
-        match device.qps[qp as usize].takes_frames() {
-            true => self.send_frame(card, qp),
-            false => device.run_send(qp.into(), &mut self.env),
-        }
+        let frames = device.qps[qp as usize].takes_frames();
+        self.noted(journal::one(card, qp.into()), |engine| match frames {
+            true => engine.send_frame(card, qp),
+            false => engine.world.cards[card as usize].run_send(qp.into(), &mut engine.env),
+        });
         let after = self.world.cards[card as usize].qps[qp as usize].req;
         if after.cur != before.cur || after.cur_offset != before.cur_offset {
             let payload: u64 = self.env.step.sent.iter().map(|p| p.payload.len() as u64).sum();

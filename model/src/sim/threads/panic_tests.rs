@@ -4,13 +4,17 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use fpga_regs::{QpState, QpType};
+
 use super::lock::Held;
 use super::Threads;
 use crate::attach::kept::kept;
 use crate::attach::{run_keeper, NetOptions};
 use crate::dma::Addr;
 use crate::env::Env;
+use crate::journal;
 use crate::net::Membership;
+use crate::packet::{Packet, PortId};
 use crate::profile::Profile;
 use crate::segment::{now_ns, Segment};
 use crate::sim::engine::Engine;
@@ -185,6 +189,50 @@ fn what_a_card_is_writing_outlives_the_process_that_dies() {
                 assert!(matches!(begun(engine), Event::Short { .. }));
             });
             assert_eq!(word_after(held, &b, to), u64::from_ne_bytes([later; 8]));
+        }
+    });
+}
+
+/// Others cannot know what of it is done: an answer may have been taken, and its completion not be made.
+#[test]
+fn a_queue_pair_goes_to_error_in_whose_work_a_process_dies() {
+    with_members(1, |attach| {
+        let (a, b) = (attach(), attach());
+        let port = PortId { card: 0, port: 0 };
+        let answer = Packet { src: port, dst: port, dest_qpn: 7, ..Packet::BLANK };
+        for answered in [false, true] {
+            let mut held = a.locked().unwrap();
+            let panicked = catch_unwind(AssertUnwindSafe(|| {
+                held.engine(|engine| {
+                    let qp = &mut engine.world.cards[0].qps[7];
+                    (qp.used, qp.qpn, qp.qp_type, qp.state) = (true.into(), 7, QpType::RC, QpState::RTS);
+                    (qp.port, qp.dest, qp.sq_sig_all) = (port, port, true.into());
+                    (qp.req.cur, qp.req.psn) = (answered.into(), answered.into());
+                    qp.req.head_cached = answered.into();
+                    // A completion is where the process dies.
+                    qp.send_cq = u16::MAX;
+                    engine.env.bells[0].qp[7].sq.store(1, Ordering::Relaxed);
+                    let slot = engine.env.slot(0);
+                    engine.env.sim.slots.get_mut(slot).packet.set(answer);
+                    let event =
+                        if answered { Event::Arrive { slot } } else { Event::Send { card: 0, qp: 7 } };
+                    engine.env.sim.at(engine.env.sim.now, event);
+                    while engine.env.sim.queue.peek().is_some() {
+                        engine.next();
+                    }
+                })
+            }));
+            assert!(panicked.is_err(), "nothing was completed");
+            let journal = a.segment().journal();
+            assert_eq!(journal::read(journal.load(Ordering::Relaxed)), Some((0, 7, false)));
+            held.engine(|engine| engine.world.cards[0].qps[7].send_cq = 0);
+            held.doubt();
+            drop(held);
+            let mut held = b.locked().unwrap();
+            let qp = held.engine(|engine| std::mem::take(&mut engine.world.cards[0].qps[7].state));
+            assert_eq!(qp, QpState::ERR);
+            assert_eq!(journal.load(Ordering::Relaxed), 0);
+            held.engine(|engine| engine.world.cards[0].qps[7].used = false.into());
         }
     });
 }
