@@ -243,8 +243,12 @@ impl Engine<'_> {
         if a.serial != serial || a.state != State::Blocked {
             return;
         }
-        a.release(now);
+        // In this order: the deadline of one that is blocked outlives this process, and what handles the signal
+        // reads the clock.
+        let clock = a.now().max(now);
+        a.clock.store(clock, Ordering::Release);
         super::programs::signal::send(a.pid, a.tid, WAKE_SIGNAL);
+        a.release(now);
     }
 }
 

@@ -5,7 +5,7 @@
 //! whatever the thread still does; and an event that writes to the process's memory may happen only when its
 //! threads have reached that time, or they would see it early.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{compiler_fence, Ordering};
 
 use super::actor::{Actor, State};
 use super::actor_set::ActorSet;
@@ -133,7 +133,6 @@ impl Sim {
             self.members_left[member as usize] = 0;
         }
         let a = &mut self.actors.all[place];
-        a.state = State::Running;
         a.member = member;
         a.ordinal = ordinal;
         (a.pid, a.tid) = (pid, tid);
@@ -146,6 +145,9 @@ impl Sim {
         a.aside.store(0, Ordering::Relaxed);
         a.held_up.store(0, Ordering::Relaxed);
         a.alarm = FOREVER;
+        // Last: the keeper finds the actors of a process that has died by their member.
+        compiler_fence(Ordering::SeqCst);
+        a.state = State::Running;
         Some(place as u16)
     }
 
