@@ -212,6 +212,16 @@ fn struck(program: &str, arguments: &[&str], victim: usize, signal: i32) -> (End
 
 #[test]
 fn a_killed_peer_is_noticed_in_simulated_time() {
+    killed_peers();
+}
+
+#[test]
+#[ignore = "takes some minutes"]
+fn forty_killed_peers_are_noticed_in_simulated_time() {
+    (0..10).for_each(|_| killed_peers());
+}
+
+fn killed_peers() {
     for (program, option, victim) in [
         ("ib_write_bw", "-D", 0),
         ("ib_send_lat", "-D", 0),
