@@ -236,7 +236,7 @@ impl Receiver {
             }
         };
         let cq = &world.cards[card].cqs[usize::from(self.recv_cq)];
-        self.expect(index, posted, cq.pi.wrapping_add(AHEAD) & cq.mask);
+        self.expect(index, posted, cq.pi.wrapping_add(AHEAD) & cq.mask, length as u64);
         let qp = &mut world.cards[card].qps[q];
         if qp.waits_until != 0 {
             qp.waits_until = 0;
@@ -269,9 +269,9 @@ impl Receiver {
         true
     }
 
-    /// Has lines come here that later frames need: receive WQEs, the places that they name, and CQEs.
+    /// Has lines come here that later frames of this length need: receive WQEs, the places that they name, and CQEs.
     #[inline(always)]
-    fn expect(&self, index: u32, posted: u32, cqe: u32) {
+    fn expect(&self, index: u32, posted: u32, cqe: u32, length: u64) {
         self.cq.add(u64::from(cqe) << 6).prefetch_for_write();
         if posted <= AHEAD {
             return;
@@ -281,7 +281,9 @@ impl Receiver {
         let words: [u64; 4] = unsafe { self.entry(index.wrapping_add(AHEAD)).words() };
         let sge = WqeSge::from_bytes(&bytes([words[2], words[3]]));
         if let Some(to) = self.to.find(sge.lkey(), sge.addr(), sge.length()) {
-            to.prefetch_for_write();
+            for line in (0..length).step_by(64) {
+                to.add(line).prefetch_for_write();
+            }
         }
         self.entry(index.wrapping_add(2 * AHEAD)).prefetch();
     }
