@@ -113,15 +113,17 @@ impl Device {
         }
     }
 
-    /// Runs all timers that are due, each after `before` was told of its QP; returns the next deadline, if any.
-    pub fn run_timers(&mut self, env: &mut impl Env, before: impl Fn(usize)) -> Option<u64> {
+    /// Runs all timers that are due; returns the next deadline, if any. `note` is told of each QP before it is worked on,
+    /// and of none after the last.
+    pub fn run_timers(&mut self, env: &mut impl Env, note: impl Fn(Option<usize>)) -> Option<u64> {
         let now = env.now();
         self.timers.tidy();
         let due: Vec<usize> = self.timers.armed().filter(|&q| self.qps[q].req.deadline <= now).collect();
         for q in due {
-            before(q);
+            note(Some(q));
             self.run_timer_at(q, now, env);
         }
+        note(None);
         self.raise_held(now, env);
         self.next_deadline()
     }

@@ -9,7 +9,7 @@ use crate::link::LinkArea;
 use crate::segment::futex_wake;
 use crate::world::World;
 use contract::clock::WAKE_SIGNAL;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{compiler_fence, Ordering};
 
 /// The simulation, for as long as the segment's lock is held.
 pub struct Engine<'a> {
@@ -119,7 +119,7 @@ impl Engine<'_> {
         self.next_seen(None);
     }
 
-    /// The same, for what a process sees of it. Whether that ends a wait.
+    /// Executes the first event; `touched` is what a process sees of it. Returns whether that ends a wait.
     #[inline]
     fn next_seen(&mut self, touched: Option<Touch>) -> bool {
         let Some(place) = self.begin() else { return false };
@@ -143,12 +143,14 @@ impl Engine<'_> {
         Some(place(next.item))
     }
 
-    /// An event has happened, which has written payload if it `lands`. In this order: nothing is written again
-    /// after what is to be written later.
+    /// An event has happened, which has written payload if it `lands`. First it is no event any more, then it leaves the
+    /// list of those that land: otherwise a repair would write it after later payload.
     #[inline(always)]
     fn end(&mut self, place: u32, lands: bool) {
         let sim = &mut *self.env.sim;
+        compiler_fence(Ordering::SeqCst);
         sim.events.get_mut(place).set(Event::None);
+        compiler_fence(Ordering::SeqCst);
         if lands {
             sim.landing.remove(place);
         }

@@ -65,9 +65,10 @@ impl<const N: usize> Queue<N> {
         used.filter(|&at| wanted(self.items[at])).map(|at| (self.keys[at] >> 64) as u64).max()
     }
 
-    /// The times and items of all events, in no order. One that its process was moving when it died may come twice.
+    /// The times and items of all events, in no order. One that its process was moving when it died may come twice, and
+    /// one that has been taken once more.
     pub fn each(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
-        // The last one is still in its place while the one before everything is taken.
+        // While `pop` moves entries, the last one is still behind the end.
         let used = (ROOT..=ROOT + self.len as usize).take_while(|&at| at < N);
         used.map(|at| ((self.keys[at] >> 64) as u64, self.items[at]))
     }
@@ -101,9 +102,10 @@ impl<const N: usize> Queue<N> {
         self.len == 0
     }
 
-    /// Forgets everything.
+    /// Forgets everything, also what is behind the end: its time may be far in the future.
     pub fn clear(&mut self) {
         self.len = 0;
+        self.keys.fill(0);
     }
 
     /// The earliest event.
@@ -197,6 +199,19 @@ mod tests {
         let times: Vec<u64> = std::iter::from_fn(|| queue.pop()).map(|event| event.time).collect();
         assert_eq!(times, [7, 8, 9, 10]);
         assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn nothing_of_before_a_clear_is_left() {
+        let mut queue = Queue::<16>::default();
+        for n in 0..5 {
+            queue.push(1000, n, 7).unwrap();
+        }
+        queue.clear();
+        for n in 0..3 {
+            queue.push(n, n, n as u32).unwrap();
+            assert!(queue.each().all(|(time, _)| time <= n), "{:?}", queue.each().collect::<Vec<_>>());
+        }
     }
 
     #[test]

@@ -127,9 +127,11 @@ impl Engine<'_> {
             self.env.step.card = card;
             self.excuse(card);
             let control = self.env.guard.control();
-            let note = |q| control.write_journal(journal::one(card, q as u32));
+            let note = |q: Option<usize>| match q {
+                Some(q) => control.write_journal(journal::one(card, q as u32)),
+                None => control.close_journal(),
+            };
             let next = self.world.cards[card as usize].run_timers(&mut self.env, note);
-            control.close_journal();
             self.settle();
             if let Some(next) = next {
                 self.env.timer(next);

@@ -241,7 +241,7 @@ impl Sim {
 
     /// The doorbells that cards have not heard yet, in order.
     fn bells(&mut self) -> Vec<(u64, Event)> {
-        // One that is not in the queue is being heard, and so the first.
+        // One that is not in the queue is being heard or was about to be put there: it is heard at once.
         let mut times = vec![0; self.events.each().len()];
         for (time, item) in self.queue.each() {
             if let Some(at) = times.get_mut(place(item) as usize) {

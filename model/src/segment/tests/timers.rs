@@ -23,14 +23,18 @@ fn a_deadline_is_met_without_being_asked_again() {
     let a = net.attach();
     assert!(eventually(|| calls.load(Ordering::SeqCst) > 0));
     std::thread::sleep(Duration::from_millis(300));
-    let before = calls.load(Ordering::SeqCst);
-    let deadline = now_ns() + 30_000_000;
-    a.arm_deadline(deadline);
-    // Much later than the machine may stop the keeper.
-    a.arm_deadline(deadline + 3_600_000_000_000);
-    assert!(eventually(|| last.load(Ordering::SeqCst) >= deadline));
-    let late = last.load(Ordering::SeqCst) - deadline;
-    assert!(late < 30_000_000_000, "{late} ns late");
+    let mut before = 0;
+    // A busy machine may stop the keeper.
+    let on_time = (0..5).any(|_| {
+        before = calls.load(Ordering::SeqCst);
+        let deadline = now_ns() + 30_000_000;
+        a.arm_deadline(deadline);
+        // One that is later does not take its place.
+        a.arm_deadline(deadline + 3_600_000_000_000);
+        assert!(eventually(|| last.load(Ordering::SeqCst) >= deadline));
+        last.load(Ordering::SeqCst) - deadline < 200_000_000
+    });
+    assert!(on_time, "five times the keeper was more than 200 ms late");
     std::thread::sleep(Duration::from_millis(100));
     let calls_then = calls.load(Ordering::SeqCst) - before;
     assert!(calls_then <= 2, "{calls_then} calls for one deadline");
