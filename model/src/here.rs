@@ -62,7 +62,7 @@ impl Here {
     /// Reads a frame whose headers are looked at next.
     ///
     /// # Safety
-    /// So many bytes are mapped.
+    /// So many bytes are mapped, and not those of `to`.
     #[inline(always)]
     pub unsafe fn read_frame(self, to: &mut [u8]) {
         // SAFETY: as the caller promises.
@@ -106,7 +106,7 @@ impl Here {
 }
 
 /// Copies a frame by words that each field of the usual headers is in one of: what begins behind the addresses begins with a
-/// word. A load of bytes that two stores have just written waits for both, and for all before them.
+/// word. A load that spans two recent stores is not forwarded: it stalls until both, and all before them, are done.
 ///
 /// # Safety
 /// So many bytes are mapped at both places, which do not overlap.

@@ -13,16 +13,12 @@ use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 use fpga_regs::regs::port;
 use fpga_regs::{Access, CqeStatus, QpState, QpType, RecvHead, Syndrome, WqeCtrl, WqeOpcode, WqeSge};
 
-use super::flows::{Flow, Flows, Key, Place, Receiver, Rule, Sender, RECEIVERS, SENDERS};
-use super::piece::Piece;
-use super::route::ring;
+use super::flows::{Flows, Key, Place, Receiver, Sender, RECEIVERS, SENDERS};
 use super::Express;
 use crate::device::arrival::Found;
 use crate::device::bytes;
 use crate::device::qp::Qp;
 use crate::device::raw::Added;
-use crate::device::Device;
-use crate::dma::Addr;
 use crate::here::Here;
 use crate::packet::PortId;
 use crate::steering::{Copy, Fields};
@@ -33,9 +29,10 @@ use crate::world::World;
 const TURN: u32 = 64;
 /// How often a sender looks for a receive before it waits: some microseconds, in which a receiver that is at work posts.
 const LOOKS: u32 = 100;
-/// How many frames ahead a line of the receiver's is asked for, which is in the cache of another core: it comes while
-/// those before it are sent.
+/// So many frames before a line of the receiver's is needed it is prefetched, as it is in another core's cache.
 const AHEAD: u32 = 4;
+/// Bytes of a frame's place that are prefetched: what the places of so many frames leave of a first-level cache.
+const MOST_AHEAD: u64 = 2048;
 
 /// Frames that have come to a port and are not counted yet.
 #[derive(Default)]
@@ -236,14 +233,14 @@ impl Receiver {
             }
         };
         let cq = &world.cards[card].cqs[usize::from(self.recv_cq)];
-        self.expect(index, posted, cq.pi.wrapping_add(AHEAD) & cq.mask, length as u64);
+        self.prefetch_ahead(index, posted, cq.pi.wrapping_add(AHEAD) & cq.mask, length as u64);
         let qp = &mut world.cards[card].qps[q];
         if qp.waits_until != 0 {
             qp.waits_until = 0;
         }
         // In this order, and all of it, for crash recovery: the next frame is written there then.
         (qp.recv.index, qp.recv.num_sge, qp.recv.room) = (head.index(), 1, sge.length().into());
-        // By words, as they are at hand: what has just been stored as two is not loaded as one without waiting for it.
+        // By words: a load that spans two recent stores is not forwarded and stalls.
         qp.recv.sges[0].set_words([words[2], words[3]]);
         compiler_fence(SeqCst);
         qp.resp.has_recv = true.into();
@@ -269,23 +266,26 @@ impl Receiver {
         true
     }
 
-    /// Has lines come here that later frames of this length need: receive WQEs, the places that they name, and CQEs.
+    /// Prefetches what later frames of this length need: receive WQEs, the places that they name, and CQEs.
     #[inline(always)]
-    fn expect(&self, index: u32, posted: u32, cqe: u32, length: u64) {
-        self.cq.add(u64::from(cqe) << 6).prefetch_for_write();
+    fn prefetch_ahead(&self, index: u32, posted: u32, cqe: u32, length: u64) {
+        if let Some(cq) = self.cq {
+            cq.add(u64::from(cqe) << 6).prefetch_for_write();
+        }
         if posted <= AHEAD {
             return;
         }
-        // Its line has come by now.
         // SAFETY: the ring was found in this generation, and no stride is shorter.
         let words: [u64; 4] = unsafe { self.entry(index.wrapping_add(AHEAD)).words() };
         let sge = WqeSge::from_bytes(&bytes([words[2], words[3]]));
         if let Some(to) = self.to.find(sge.lkey(), sge.addr(), sge.length()) {
-            for line in (0..length).step_by(64) {
+            for line in (0..length.min(MOST_AHEAD)).step_by(64) {
                 to.add(line).prefetch_for_write();
             }
         }
-        self.entry(index.wrapping_add(2 * AHEAD)).prefetch();
+        if posted > 2 * AHEAD {
+            self.entry(index.wrapping_add(2 * AHEAD)).prefetch();
+        }
     }
 
     #[inline(always)]
@@ -326,75 +326,5 @@ impl World {
                 Next::NotPlain
             }
         }
-    }
-}
-
-impl World {
-    /// What takes frames of a sender with these fields, if it is one rule for one port.
-    #[cold]
-    fn rule(&self, sender: Place, fields: &Fields, env: &mut impl Express) -> Option<Rule> {
-        if fields.is_multicast() {
-            return None;
-        }
-        let way = self.frame_way(sender, fields);
-        let (at, rule) = self.only_rule(way, fields, env.now())?;
-        Some(Rule { at, rule, pauses: self.pauses(way.0, at) })
-    }
-
-    /// Who gets frames with these fields by a rule.
-    #[cold]
-    fn flow(&self, Rule { at, rule, pauses }: &Rule, fields: &Fields) -> Option<Flow> {
-        let copy = self.cards[usize::from(at.card)].copy_by(rule, *at, fields)?;
-        Some(Flow { copy, counts: rule.counts, pauses: *pauses })
-    }
-
-    /// What frames of a queue pair need.
-    #[cold]
-    fn frame_sender(&self, place: Place, env: &mut impl Express) -> Option<Sender> {
-        let qp = &self.cards[usize::from(place.0)].qps[usize::from(place.1)];
-        let sq = Addr { iova: qp.sq_iova, domain: qp.domain };
-        let sq = ring(sq, (u64::from(qp.sq_mask) + 1) << 6, env)?;
-        let port = PortId { port: qp.leaves, ..qp.port };
-        let cards = &self.cards[..usize::from(self.count())];
-        let asked = cards.iter().fold(Fields::always(), |asked, card| asked.union(&card.rules.asked()));
-        let hashed = match cards.iter().any(Device::spreads_frames) {
-            true => asked.union(&Fields::hashed()),
-            false => asked,
-        };
-        let (generation, sq_mask, from) = (env.generation(), qp.sq_mask, Piece::NONE);
-        Some(Sender { generation, place, port, asked, hashed, sq_mask, sq, from })
-    }
-
-    /// What frames for a queue need, if it is of this island.
-    #[cold]
-    fn frame_receiver(&self, place: Place, env: &mut impl Express) -> Option<Receiver> {
-        let qp = &self.cards[usize::from(place.0)].qps[usize::from(place.1)];
-        let Qp { rq_mask, rq_stride_log, recv_cq, .. } = *qp;
-        let plain = !qp.has_srq.get() && !qp.scatter_fcs.get() && rq_stride_log >= 5;
-        if !plain || !env.has(place.0, place.1) {
-            return None;
-        }
-        let rq = Addr { iova: qp.rq_iova, domain: qp.domain };
-        let rq = ring(rq, (u64::from(rq_mask) + 1) << rq_stride_log, env)?;
-        let cq = &self.cards[usize::from(place.0)].cqs[usize::from(recv_cq)];
-        let cq = ring(cq.ring, (u64::from(cq.mask) + 1) << 6, env)?;
-        let (generation, to) = (env.generation(), Piece::NONE);
-        Some(Receiver { generation, place, rq_mask, rq_stride_log, rq, recv_cq, cq, to })
-    }
-
-    /// Memory that a queue may use.
-    #[cold]
-    fn frame_memory(
-        &self,
-        (card, q): Place,
-        sge: &WqeSge,
-        rights: Access,
-        env: &mut impl Express,
-    ) -> Option<Piece> {
-        let device = &self.cards[usize::from(card)];
-        let pd = device.qps[usize::from(q)].pd;
-        device.piece(sge.lkey(), sge.addr(), sge.length(), env, |key, va, length| {
-            device.check_key(pd, 0, key, va, length, rights)
-        })
     }
 }

@@ -39,8 +39,8 @@ const FIELDS: usize = 64;
 /// The fields of a frame, or of a rule, or its masks: numbers in the order of the wire, what is not there zero. A frame
 /// is one of a rule if it is the rule's value under the mask.
 ///
-/// They are words, of which the first byte is the lowest, so that what has just been read stays in registers: a load of
-/// bytes that several stores have just written waits for all stores before them, also those to lines of other cores.
+/// They are words, of which the first byte is the lowest, so that what has just been read stays in registers: a load that
+/// spans recent stores is not forwarded and stalls until all before them are done, also those to lines of other cores.
 #[derive(Clone, Copy, Debug, Default, Eq)]
 #[repr(C)]
 pub struct Fields {

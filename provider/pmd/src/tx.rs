@@ -101,7 +101,7 @@ struct Sent<C: Card> {
 struct Posted {
     packets: u64,
     bytes: u64,
-    /// Bytes of the last of them. As wide as the others: it is stored and copied at once.
+    /// Bytes of the last of them. A word, as it is copied as one: a load that is wider than a recent store stalls.
     last: u64,
 }
 
