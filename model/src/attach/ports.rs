@@ -26,6 +26,8 @@ use crate::world::World;
 const TURN: u32 = 64;
 /// After so many turns in a row that failed a descriptor is left out.
 const FAILURES: u32 = 3;
+/// How long (ns) the thread looks for more before it sleeps: to wake it costs the sender more than what it sends.
+const SPIN: u64 = 50_000;
 /// How long what could not be finished waits.
 const AGAIN: Duration = Duration::from_millis(1);
 
@@ -186,6 +188,8 @@ fn receive(segment: Arc<Segment>, ports: Vec<(PortId, Box<dyn Receiver>)>, stop:
     let runner = Runner::new(Membership::new(segment));
     let mut ports: Vec<_> = ports.into_iter().map(Port::new).collect();
     let (mut arrivals, mut stuck) = (Arrivals::default(), Stuck::default());
+    // When something came last.
+    let mut last = 0;
     loop {
         let mut entries = vec![PollFd::new(stop, PollFlags::IN)];
         let mut owners = Vec::new();
@@ -204,11 +208,15 @@ fn receive(segment: Arc<Segment>, ports: Vec<(PortId, Box<dyn Receiver>)>, stop:
         let waits = runner.has_pending() || ports.iter().any(|port| !port.found.is_empty());
         let wait = match left {
             true => Some(outside::FRESH as i64),
+            false if now.wrapping_sub(last) < SPIN => Some(0),
             false => waits.then_some(AGAIN.subsec_nanos().into()),
         };
         let wait = wait.map(|tv_nsec| Timespec { tv_sec: 0, tv_nsec });
         // Interrupted at most.
-        let _ = rustix::event::poll(&mut entries, wait.as_ref());
+        if let Ok(0) = rustix::event::poll(&mut entries, wait.as_ref()) {
+            // Programs of this core go on meanwhile.
+            std::thread::yield_now();
+        }
         let events: Vec<PollFlags> = entries.iter().map(PollFd::revents).collect();
         drop(entries);
         if !events[0].is_empty() {
@@ -216,6 +224,7 @@ fn receive(segment: Arc<Segment>, ports: Vec<(PortId, Box<dyn Receiver>)>, stop:
         }
         for ((index, descriptor), events) in owners.into_iter().zip(events.into_iter().skip(1)) {
             if !events.is_empty() {
+                last = now;
                 let port = &mut ports[index];
                 let turn = guarded(Ok(()), || take_turn(&runner, port, &mut arrivals, &mut stuck));
                 port.judge((descriptor, events), &turn);
