@@ -2,8 +2,9 @@
  *
  * duel CARD TCP-PORT HOST SECONDS [child]: the server's host is `-`. QP time-out 10 (4.2 ms), 4
  * retries. With `child` it forks one, which lives on. Says `connected`, then works for SECONDS (0: for ever). When a request fails: what its status
- * was, that all others were flushed in order, and when. */
+ * was, that all others were flushed in order, and when: without what, since the last success, this thread was ready and not run. */
 #include "rig.h"
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -32,6 +33,20 @@ static void exchange(int fd, const void *mine, void *theirs, size_t bytes)
 {
     CHECK(write(fd, mine, bytes) == (ssize_t)bytes);
     CHECK(recv(fd, theirs, bytes, MSG_WAITALL) == (ssize_t)bytes);
+}
+
+/* For how many seconds this thread was ready and not run, in all. */
+static double ready(void)
+{
+    static int fd = -1;
+    char text[80] = "";
+    unsigned long long ran, waited = 0;
+    if (fd < 0)
+        fd = open("/proc/thread-self/schedstat", O_RDONLY);
+    /* Where the system does not count it, none is left out. */
+    if (pread(fd, text, sizeof text - 1, 0) > 0)
+        CHECK(sscanf(text, "%llu %llu", &ran, &waited) == 2);
+    return waited * 1e-9;
 }
 
 /* The other side died: `flushed` requests were flushed already, the rest must be, in order. */
@@ -80,8 +95,7 @@ int main(int count, char **arguments)
     printf("connected\n");
     fflush(stdout);
     static const enum ibv_wr_opcode kinds[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE };
-    /* How long the machine did not run it, since the last success: `away`. */
-    double start = now(), good = start, pass = start, away = 0;
+    double start = now(), good = start, waited = ready();
     uint64_t posted = 0, done = 0;
     while (!seconds || now() < start + seconds) {
         for (; posted < done + OUTSTANDING; posted++)
@@ -89,21 +103,17 @@ int main(int count, char **arguments)
         struct ibv_wc wc[4];
         int found = ibv_poll_cq(side.cq, 4, wc);
         CHECK(found >= 0);
-        double before = pass;
-        pass = now();
-        if (pass - before > 0.02)
-            away += pass - before - 0.02;
         for (int i = 0; i < found; i++, done++) {
             CHECK(wc[i].wr_id == done);
             if (wc[i].status != IBV_WC_SUCCESS) {
                 /* Those that came with it are checked as if they came later. */
                 for (int j = i + 1; j < found; j++)
                     CHECK(wc[j].wr_id == done + (j - i) && wc[j].status == IBV_WC_WR_FLUSH_ERR);
-                aftermath(&side, wc[i], found - i - 1, done + (found - i), posted, good + away);
+                aftermath(&side, wc[i], found - i - 1, done + (found - i), posted, good + ready() - waited);
             }
         }
         if (found)
-            good = pass, away = 0;
+            good = now(), waited = ready();
     }
     for (; done < posted; done++)
         expect(&side, done);

@@ -8,19 +8,23 @@ use fpga_regs::CqeStatus;
 
 use crate::{connect, on_one_and_two_cards, Options, Peer, Side};
 
-/// Longer than a frame waits for a receive.
+/// How long a frame waits for a receive at least.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// Longer than it waits.
 const LONG: Duration = Duration::from_millis(150);
 
 /// What two cards have dropped since then for want of a receive. A test that is off its core for so long posts too late.
 pub struct Drops<C: Card> {
     devices: [Arc<Device<C>>; 2],
     before: u64,
+    since: Instant,
 }
 
 impl<C: Card> Drops<C> {
-    /// From now on.
+    /// From now on; what is to wait is sent later.
     pub fn new(x: &Peer<C>, y: &Peer<C>) -> Drops<C> {
-        let mut drops = Drops { devices: [x.device.clone(), y.device.clone()], before: 0 };
+        let mut drops =
+            Drops { devices: [x.device.clone(), y.device.clone()], before: 0, since: Instant::now() };
         drops.before = drops.count();
         drops
     }
@@ -30,17 +34,25 @@ impl<C: Card> Drops<C> {
         ports.map(|(device, port)| device.query_port(port).expect("a port").counter("RX_NO_RECV")).sum()
     }
 
+    /// Something was dropped; none may be before it has waited.
+    fn dropped(&self) -> bool {
+        let dropped = self.count() != self.before;
+        let waited = self.since.elapsed();
+        assert!(!dropped || waited >= PATIENCE, "a frame was dropped after {waited:?}, before it had waited");
+        dropped
+    }
+
     /// Nothing was dropped.
-    pub fn none(&self) -> Option<()> {
-        (self.count() == self.before).then_some(())
+    pub fn still_whole(&self) -> Option<()> {
+        (!self.dropped()).then_some(())
     }
 
     /// The next completion of a receiver, which must be a success of this request; or a frame was dropped.
     pub fn come(&self, y: &Peer<C>, wr_id: u64) -> Option<Wc> {
         // To read a counter takes long on a busy machine.
         let since = Instant::now();
-        let wc = y.wait_unless(|| since.elapsed() > LONG && self.none().is_none());
-        self.none()?;
+        let wc = y.wait_unless(|| since.elapsed() > LONG && self.dropped());
+        self.still_whole()?;
         let wc = wc.expect("one of both");
         assert_eq!(
             (wc.wr_id, wc.status),
@@ -54,7 +66,7 @@ impl<C: Card> Drops<C> {
     /// Nothing completes at a sender whose frame waits; or it was dropped.
     pub fn waits(&self, x: &Peer<C>) -> Option<()> {
         let wc = x.poll();
-        self.none()?;
+        self.still_whole()?;
         assert!(wc.is_none(), "nobody can take it yet, but {wc:?}");
         Some(())
     }

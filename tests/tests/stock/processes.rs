@@ -13,7 +13,8 @@ use tests::stock::{
 };
 use tests::Random;
 
-const LIMIT: Duration = Duration::from_secs(30);
+/// Longer than the programs themselves wait, so that they say for what.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// A C program of `tests/c`.
 struct Built {
@@ -92,6 +93,7 @@ fn kill_rounds(card: &str, seed: u64) {
         println!("round {round}: status {status}, {flushed} flushed, {took:.1} ms after the last success, ended after {waited:?}");
         assert!(status == RETRY_EXCEEDED || status == FLUSHED, "round {round}: status {status}");
         assert_eq!(ended.status.and_then(|status| status.code()), Some(3), "round {round}: {}", ended.how());
+        assert!(waited < Duration::from_secs(10), "round {round}: the survivor ended after {waited:?}");
         assert!(took < time_out + slack, "round {round}: noticed after {took} ms, time-out is {time_out} ms");
     }
     // The same net still works, and the dead have left no memory behind.
@@ -390,7 +392,7 @@ fn a_keeper_without_descriptors_waits() {
         assert!(held.len() < 64, "more than the keeper may have");
     };
     let used = cpu_time(keeper) - before;
-    assert!(error.contains("waiting for the keeper") && used < LIMIT / 60, "{error}; it used {used:?}");
+    assert!(error.contains("waiting for the keeper") && used < LIMIT / 120, "{error}; it used {used:?}");
     held.truncate(held.len() / 2);
     net.run("true", &[], LIMIT);
 }
@@ -406,17 +408,14 @@ fn idle_costs_nothing() {
         idle.expect("ready", LIMIT);
         std::thread::sleep(Duration::from_millis(200));
         let pids = [idle.pid(), net.keeper()];
-        let start = Instant::now();
         // What still had to be done, as late as the machine let it, is done once.
-        loop {
+        let at_rest = (0..3).any(|_| {
             let before = pids.map(cpu_time);
             std::thread::sleep(Duration::from_secs(2));
             let used = [0, 1].map(|which| cpu_time(pids[which]) - before[which]);
             println!("{way}: the program and the keeper used {used:?} in 2 s");
-            if used.iter().all(|&used| used < Duration::from_millis(1)) {
-                break;
-            }
-            assert!(start.elapsed() < LIMIT, "{way}: the idle program and its keeper used {used:?} in 2 s");
-        }
+            used.iter().all(|&used| used < Duration::from_millis(1))
+        });
+        assert!(at_rest, "{way}: the idle program and its keeper always use CPU time");
     }
 }

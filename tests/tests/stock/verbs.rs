@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tests::stock::{compile_c, need, Pair, Program, StockNet};
 
-const LIMIT: Duration = Duration::from_secs(30);
+/// Longer than the programs themselves wait, so that they say for what.
+const LIMIT: Duration = Duration::from_secs(60);
 const CLOCKS: [&[&str]; 3] = [&[], &["--wire", "exact"], &["--clock", "virtual"]];
 
 /// Runs a program of `tests/c` on each kind of net; what it said on each.

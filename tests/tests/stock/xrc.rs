@@ -5,7 +5,8 @@ use std::time::Duration;
 use tests::pcap::records;
 use tests::stock::{compile_c, Pair, Program, StockNet};
 
-const LIMIT: Duration = Duration::from_secs(30);
+/// Longer than the programs themselves wait, so that they say for what.
+const LIMIT: Duration = Duration::from_secs(60);
 const NETS: [&[&str]; 3] = [&[], &["--wire", "exact"], &["--clock", "virtual"]];
 
 /// Runs a server and its client on each kind of net; what the client said.
