@@ -14,6 +14,7 @@
 //! | `seed` | random numbers that can be had again |
 //! | `toeplitz` | hashes of frames |
 //! | `stock` | stock programs, as processes on a net of their own |
+//! | `stop` | threads of which one may fail |
 //! | `guest` | a virtual machine with VFIO |
 #![allow(unsafe_code)]
 
@@ -29,6 +30,7 @@ pub mod pcap;
 mod peer;
 mod seed;
 pub mod stock;
+mod stop;
 mod toeplitz;
 
 pub use address::loopback_address;
@@ -40,4 +42,5 @@ pub use expect::{on_one_and_two_cards, Cards, Side};
 pub use net::Net;
 pub use peer::{connect, join, Options, Peer, QKEY};
 pub use seed::{seed, Random};
+pub use stop::Stop;
 pub use toeplitz::SUITE;

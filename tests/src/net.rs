@@ -54,18 +54,13 @@ impl Net {
         use std::os::unix::fs::PermissionsExt;
         let directory = tempfile::tempdir().expect("a directory for the socket");
         std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o700)).expect("chmod");
-        // Of the others no test has any.
-        let NetOptions { cards: count, link, clock, reorder, trace, .. } = options;
+        let count = options.cards;
         if slots().is_some() {
             return Net { held: None, directory, keeper: None, count };
         }
         let socket = directory.path().join("net.sock");
-        let start = || {
-            let (at, link, trace) = (socket.clone(), link.clone(), trace.clone());
-            let options = NetOptions { link, clock, reorder, trace, ..NetOptions::from(count) };
-            std::thread::spawn(move || keep(&at, options).expect("the keeper runs"))
-        };
-        let mut keeper = start();
+        let at = socket.clone();
+        let keeper = std::thread::spawn(move || keep(&at, options).expect("the keeper runs"));
         let until = Instant::now() + Duration::from_secs(30);
         // The socket's file is there a moment before anybody listens.
         let held = loop {
@@ -73,11 +68,7 @@ impl Net {
                 Ok(card) => break Some(card),
                 Err(error) => assert!(Instant::now() < until, "no card within 30 s: {error}"),
             }
-            // It waits for a moment only.
-            if keeper.is_finished() {
-                keeper.join().expect("the keeper ended well");
-                keeper = start();
-            }
+            assert!(!keeper.is_finished(), "the keeper ended before anybody came");
             std::thread::sleep(Duration::from_millis(1));
         };
         Net { held, directory, keeper: Some(keeper), count }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use driver::{Data, SendFlags, SendWr, Srq, SrqAttr};
 use fpga_regs::WqeOpcode;
-use tests::{connect, join, Net, Options, Peer, Side, TestCard};
+use tests::{connect, join, Net, Options, Peer, Side, Stop, TestCard};
 
 fn options() -> Options {
     Options { depth: 16, bytes: 1 << 12, cqes: 64, inline: 64, timeout: 20, ..Default::default() }
@@ -89,6 +89,7 @@ fn connections_begin_to_share_beside_traffic() {
         for (((x, y), at_a), rounds) in pairs.iter().zip([true, false]).zip(&rounds) {
             let (stop, srqs) = (&stop, &srqs);
             scope.spawn(move || {
+                let _stop = Stop(stop);
                 while !stop.load(Ordering::Relaxed) {
                     let round = rounds.load(Ordering::Relaxed);
                     exchange_by(x, y, round, [at_a.then_some(&*srqs[0]), (!at_a).then_some(&*srqs[1])]);
@@ -96,10 +97,12 @@ fn connections_begin_to_share_beside_traffic() {
                 }
             });
         }
+        let _stop = Stop(&stop);
         let start = Instant::now();
         let mut bridges = 0;
         let few = |bridges| bridges <= 3 || rounds.iter().any(|rounds| rounds.load(Ordering::Relaxed) <= 10);
         while start.elapsed() < BUSY || few(bridges) && start.elapsed() < LIMIT {
+            assert!(!stop.load(Ordering::Relaxed), "a busy connection failed");
             let by_srq = bridges % 2 == 0;
             let y = Peer::with_srq(&b, options(), by_srq.then(|| srqs[1].clone()));
             let x = match by_srq {

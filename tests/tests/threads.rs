@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use driver::{Data, PostError, SendFlags, SendWr};
 use fpga_regs::{CqeStatus, WqeOpcode};
-use tests::{connect, join, Net, Options, Peer, Side};
+use tests::{connect, join, Net, Options, Peer, Side, Stop};
 
 /// How long a stress may take before it counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -35,17 +35,6 @@ impl Once {
 
     fn done(&self) -> bool {
         self.1.load(Ordering::SeqCst) == self.0.len() as u64
-    }
-}
-
-/// Ends the other threads when one fails, so that the failure is seen and not the time-out.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.store(true, Ordering::SeqCst);
-        }
     }
 }
 

@@ -86,12 +86,18 @@ const BUSY: [&str; 3] =
 fn run(two: &Two, block: &[Line]) {
     let command = &block.last().expect("a line").command;
     let tries = if command.contains(" -R") { 20 } else { 3 };
-    let good = (0..tries).any(|_| attempt(two, block));
-    assert!(good, "`{command}` came too early, or the machine was too busy, {tries} times");
+    let mut last = String::new();
+    for _ in 0..tries {
+        match attempt(two, block) {
+            Ok(()) => return,
+            Err(how) => last = how,
+        }
+    }
+    panic!("`{command}` failed {tries} times, at last: {last}");
 }
 
-/// False: the client was faster than its server, or the machine too busy.
-fn attempt(two: &Two, block: &[Line]) -> bool {
+/// The error is what was said where the client may have been faster than its server, or the machine too busy.
+fn attempt(two: &Two, block: &[Line]) -> Result<(), String> {
     let mut server = match block {
         [server, _] => {
             let machine = two.machine(server.name);
@@ -103,14 +109,16 @@ fn attempt(two: &Two, block: &[Line]) -> bool {
     };
     let line = block.last().expect("a line");
     let ended = Program::start(two.machine(line.name).command(&line.command)).wait(LIMIT);
+    let how = format!("{}:\n{}", ended.how(), ended.said);
     let other = || server.as_ref().map(Program::said).unwrap_or_default();
     let early = line.command.contains(" -R") && ended.said.contains(TOO_EARLY);
     if early || BUSY.iter().any(|text| ended.said.contains(text) || other().contains(text)) {
+        let how = format!("{how}\nthe other:\n{}", other());
         drop(server);
         two.expect_gone();
-        return false;
+        return Err(how);
     }
-    assert!(ended.good(), "`{}` {}:\n{}\nthe other:\n{}", line.command, ended.how(), ended.said, other());
+    assert!(ended.good(), "`{}` {how}\nthe other:\n{}", line.command, other());
     for text in line.prints.iter().filter(|text| *text != "...") {
         assert!(
             ended.said.lines().any(|said| said == text),
@@ -125,7 +133,7 @@ fn attempt(two: &Two, block: &[Line]) -> bool {
         assert!(ended.good(), "`{line}` {}:\n{}", ended.how(), ended.said);
     }
     two.expect_gone();
-    true
+    Ok(())
 }
 
 /// Runs the blocks of the page that have this word and none of those.

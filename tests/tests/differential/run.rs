@@ -56,7 +56,7 @@ pub struct Runner {
 }
 
 /// The seconds in which a request has to be completed.
-const PATIENCE: &str = "15";
+const PATIENCE: u64 = 15;
 
 fn text(path: &Path) -> String {
     path.to_str().expect("a path of ASCII").to_owned()
@@ -123,7 +123,7 @@ impl Runner {
         self.runs += 1;
         let (file, log) = (self.at("script"), text(&self.at("log")));
         fs::write(&file, scripts.iter().map(Script::text).collect::<String>()).expect("the script");
-        let limit = Duration::from_secs(30 + 5 * scripts.len() as u64);
+        let limit = Duration::from_secs(30 + PATIENCE * scripts.len() as u64);
         let hold = self.at("log.hold");
         counters::make_fifo(&hold);
         let read = |net: &StockNet| counters::read(net, &hold);
@@ -135,7 +135,7 @@ impl Runner {
             which = vec!["all".to_owned()];
         }
         let each: Vec<_> = which.iter().map(|part| vec![&*numbers[0], &*numbers[1], &**part]).collect();
-        let more: &[&str] = &[&text(&file), &log, PATIENCE];
+        let more: &[&str] = &[&text(&file), &log, &PATIENCE.to_string()];
         let ended = self.programs(&self.script, (mode, layout), (&each, more), limit, read);
         let _ = fs::remove_file(&hold);
         let logs: Vec<_> = (0..count)

@@ -24,14 +24,15 @@ fn register(net: &StockNet, card: u32, offset: u32) -> u64 {
 
 /// Starts ib_write_bw on both cards of a new net, and waits until data flows.
 fn write_bw(net: &StockNet, options: &[&str]) -> [Program; 2] {
-    let (server, client) =
-        Pair::new(net, "ib_write_bw", options).start().unwrap_or_else(|error| panic!("{error}"));
+    let pair = Pair::new(net, "ib_write_bw", options).start();
+    let mut programs: [_; 2] = pair.unwrap_or_else(|error| panic!("{error}")).into();
     let start = Instant::now();
     while register(net, 0, port::RX_BYTES) < 1 << 20 {
-        assert!(start.elapsed() < LIMIT, "nothing comes: {}", client.said());
+        programs.iter_mut().for_each(|program| assert!(!program.failed(), "{}", program.said()));
+        assert!(start.elapsed() < LIMIT, "nothing comes: {}", programs[1].said());
         std::thread::sleep(Duration::from_millis(5));
     }
-    [server, client]
+    programs
 }
 
 /// The transport repairs what a short pull loses.
