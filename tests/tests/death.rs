@@ -83,12 +83,13 @@ fn a_witness_loses_nothing_beside_ten_thousand_kills() {
 fn beside_a_client_that_dies((program, side): (&str, &str), kills: u32, seed: u64) {
     let directory = tempfile::tempdir().expect("a directory");
     let hub = compile_c(program, directory.path());
-    let socket = directory.path().join("hub.socket");
-    let socket = socket.to_str().expect("a path of ASCII");
+    // A socket, or the file that they share.
+    let place = directory.path().join("place");
+    let place = place.to_str().expect("a path of ASCII");
     let net = StockNet::new();
     let mut random = Random::repeated(seed);
     let start = |side: &str, device: &str| {
-        let mut program = net.start(&hub, &[side, device, socket]);
+        let mut program = net.start(&hub, &[side, device, place]);
         program.expect("at work", LIMIT);
         program
     };

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Every defect, the step that finds it, what the diagnosis says, and where it says to look.
 /// How long what must come may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// Every defect, the step that finds it, what the diagnosis says, and where it says to look.
 const DEFECTS: [(&str, &str, &str, &str); 9] = [
     ("stuck-reset", "reset", "the reset does not end", "register STATUS (0x24), bit 1"),
     ("wrong-identity", "identity", "wrong identity: ID is 1bd4:10fb", "ID.device (bits 16 to 31)"),

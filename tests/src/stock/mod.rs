@@ -36,7 +36,7 @@ pub use net::StockNet;
 pub use pair::{Both, Pair};
 pub use perftest::{check_report, first_row, rows, until_calibrated, Kind};
 pub use port::{free_port, wait_until_listening};
-pub use process::{cpu_time, descendants, keepers, running, yields};
+pub use process::{cpu_time, descendants, involuntary_switches, keepers, running};
 pub use program::{Ended, Program};
 pub use testpmd::{EalFiles, Testpmd};
 

@@ -22,7 +22,7 @@ pub fn cpu_time(pid: u32) -> Duration {
 }
 
 /// How often the first thread of a process has left the processor and could have gone on: others came, or it yielded.
-pub fn yields(pid: u32) -> u64 {
+pub fn involuntary_switches(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let count = status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));
     count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)

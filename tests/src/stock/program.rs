@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::{cpu_time, descendants, running, yields};
+use super::{cpu_time, descendants, involuntary_switches, running};
 
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -136,12 +136,13 @@ impl Program {
     }
 
     /// Waits until it has used so much more CPU time, as one that polls when it is ready, however late it was run. Where others
-    /// want the processor it yields after each look, and uses little: then until it has yielded so often.
+    /// want the processor it yields after each look, and uses little: then until it has left the processor so often.
     pub fn expect_work(&mut self, work: Duration, limit: Duration) {
-        const YIELDS: u64 = 200;
+        const SWITCHES: u64 = 200;
         let (start, pid) = (Instant::now(), self.pid());
-        let (worked, yielded) = (cpu_time(pid), yields(pid));
-        while cpu_time(pid).saturating_sub(worked) < work && yields(pid).saturating_sub(yielded) < YIELDS {
+        let (worked, left) = (cpu_time(pid), involuntary_switches(pid));
+        let switches = || involuntary_switches(pid).saturating_sub(left);
+        while cpu_time(pid).saturating_sub(worked) < work && switches() < SWITCHES {
             let alive = !self.has_ended() && start.elapsed() < limit;
             assert!(alive, "`{}` does not work; it said:\n{}", self.line, self.said());
             std::thread::sleep(PAUSE);
