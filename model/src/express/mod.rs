@@ -11,6 +11,7 @@
 //! Only the wall-clock environment has it.
 #![allow(unsafe_code)]
 
+mod find;
 mod flows;
 mod frames;
 mod lane;
