@@ -56,7 +56,7 @@ impl Container {
 }
 
 const PAIR: &str = "
-verbena run -q -- ib_write_bw -d verbena0 -n 1000 >server 2>&1 &
+verbena run -q -- stdbuf -oL ib_write_bw -d verbena0 -n 1000 >server 2>&1 &
 for i in $(seq 1200); do grep -q 'Waiting for client' server && break; sleep 0.05; done
 grep -q 'Waiting for client' server || { cat server; exit 1; }
 verbena run -q -- ib_write_bw -d verbena1 -n 1000 localhost
