@@ -214,8 +214,7 @@ impl Receiver {
             return false;
         }
         let index = qp.resp.rq_ci;
-        // SAFETY: the ring was found in this generation, and no stride is shorter.
-        let words: [u64; 4] = unsafe { self.entry(index).words() };
+        let words = self.words(index);
         let head = RecvHead::from_bytes(&bytes([words[0], words[1]]));
         let sge = WqeSge::from_bytes(&bytes([words[2], words[3]]));
         let stripped = found.stripped_by(qp);
@@ -275,8 +274,7 @@ impl Receiver {
         if posted <= AHEAD {
             return;
         }
-        // SAFETY: the ring was found in this generation, and no stride is shorter.
-        let words: [u64; 4] = unsafe { self.entry(index.wrapping_add(AHEAD)).words() };
+        let words = self.words(index.wrapping_add(AHEAD));
         let sge = WqeSge::from_bytes(&bytes([words[2], words[3]]));
         if let Some(to) = self.to.find(sge.lkey(), sge.addr(), sge.length()) {
             for line in (0..length.min(MOST_AHEAD)).step_by(64) {
@@ -286,6 +284,13 @@ impl Receiver {
         if posted > 2 * AHEAD {
             self.entry(index.wrapping_add(2 * AHEAD)).prefetch();
         }
+    }
+
+    /// The head of a receive WQE and its first element.
+    #[inline(always)]
+    fn words(&self, index: u32) -> [u64; 4] {
+        // SAFETY: the ring was found in this generation, and no stride is shorter.
+        unsafe { self.entry(index).words() }
     }
 
     #[inline(always)]

@@ -214,7 +214,7 @@ impl<'a> Guard<'a> {
     /// An island is in order again.
     pub fn repaired(&self, island: u16) {
         let control = self.segment().control(island);
-        control.journal.store(0, Ordering::Relaxed);
+        control.close_journal();
         control.new_generation();
         control.lock.forget_dead();
     }

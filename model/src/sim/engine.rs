@@ -124,8 +124,7 @@ impl Engine<'_> {
     fn next_seen(&mut self, touched: Option<Touch>) -> bool {
         let Some(place) = self.begin() else { return false };
         let event = self.env.sim.events.get(place).get();
-        let lands = matches!(event, Event::Write { .. })
-            || matches!(event, Event::Short { entry, .. } if !entry.get());
+        let lands = event.lands();
         self.execute(event);
         let ends = touched.is_some_and(|touch| self.env.sim.touched(touch));
         self.end(place, lands);
@@ -247,8 +246,7 @@ impl Engine<'_> {
         }
         // In this order: the deadline of one that is blocked outlives this process, and what handles the signal
         // reads the clock.
-        let clock = a.now().max(now);
-        a.clock.store(clock, Ordering::Release);
+        a.advance(now);
         super::programs::signal::send(a.pid, a.tid, WAKE_SIGNAL);
         a.release(now);
     }

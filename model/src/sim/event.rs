@@ -249,6 +249,16 @@ impl Event {
         }
     }
 
+    /// Whether it writes payload to memory, and no entry of a queue.
+    #[inline(always)]
+    pub fn lands(&self) -> bool {
+        match self {
+            Event::Write { .. } => true,
+            Event::Short { entry, .. } => !entry.get(),
+            _ => false,
+        }
+    }
+
     /// Whether it is what a program has told a card.
     pub fn is_bell(&self) -> bool {
         matches!(

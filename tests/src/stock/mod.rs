@@ -15,6 +15,7 @@
 //! | `testpmd` | [`Testpmd`], DPDK's `dpdk-testpmd` on ports of the cards |
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 mod binary;
 mod compile;
@@ -49,6 +50,15 @@ pub fn long_enough<T>(mut run: impl FnMut(&'static str) -> T, too_short: impl Fn
         }
     }
     run("20")
+}
+
+/// Waits until something is so; it says what is, instead, if a minute goes by.
+pub fn wait_for(instead: &str, mut is: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{instead}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Of the tests of a binary that hold this, one at a time runs: its programs spin, or what they do is timed.

@@ -12,12 +12,14 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use driver::Registers;
 use fpga_regs::regs::port;
 use model::attach::SegmentCard;
-use tests::stock::{alone, free_port, need, verbena, wait_until_listening, Program, StockNet, Testpmd};
+use tests::stock::{
+    alone, free_port, need, verbena, wait_for, wait_until_listening, Program, StockNet, Testpmd,
+};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// Of the first ports of both cards.
@@ -154,14 +156,6 @@ fn end(net: &StockNet, hosts: [Host; 2]) {
 
 fn register(net: &StockNet, card: u32, offset: u32) -> u64 {
     SegmentCard::open(&net.socket(), card).expect("a card").read64(port::base(0) + offset)
-}
-
-fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is() {
-        assert!(start.elapsed() < LIMIT, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 const SERVER: &str = "

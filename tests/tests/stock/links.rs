@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use driver::Registers;
 use fpga_regs::regs::{port, Link};
 use model::attach::SegmentCard;
-use tests::stock::{alone, need, Dpdk, Pair, Program, StockNet, Testpmd};
+use tests::stock::{alone, need, wait_for, Dpdk, Pair, Program, StockNet, Testpmd};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -164,14 +164,6 @@ fn links_that_are_none_are_refused() {
     refused(&["verbena0/3"], "it has verbena0/1, verbena0/2");
     refused(&["mlx5_0/1", "down"], "as in verbena0/1");
     refused(&["verbena0/1", "sideways"], "possible values: up, down");
-}
-
-fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is() {
-        assert!(start.elapsed() < LIMIT, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// DPDK sees the state too, by an event where it asks for one, and frames that are sent meanwhile are lost and counted.

@@ -49,7 +49,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         let end = unsafe { send(self.net().world.get(), route, card, qp, producer, &mut lane) };
         let (sent, left, doubt) = (end == End::Sent, lane.left, lane.doubt);
         if sent && !left {
-            island.control().journal.store(0, Ordering::Relaxed);
+            island.control().close_journal();
             return true;
         }
         if doubt {

@@ -6,7 +6,6 @@
 
 use std::borrow::Borrow;
 use std::cell::UnsafeCell;
-use std::sync::atomic::Ordering;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -327,7 +326,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         scratch.begin();
         let mut env = WallEnv::new(reach, net, scratch, &self.routes);
         let result = work(world, &mut env);
-        reach.control().journal.store(0, Ordering::Relaxed);
+        reach.control().close_journal();
         result
     }
 

@@ -167,9 +167,14 @@ impl Actor {
             self.interrupt = 0;
             self.wait_count = 0;
             self.serial += 1;
-            let clock = self.now().max(at);
-            self.clock.store(clock, Ordering::Release);
+            self.advance(at);
         }
+    }
+
+    /// Its clock shows no less than this time.
+    pub fn advance(&mut self, at: u64) {
+        let clock = self.now().max(at);
+        self.clock.store(clock, Ordering::Release);
     }
 }
 

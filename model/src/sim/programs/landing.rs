@@ -187,9 +187,7 @@ impl Sim {
         }
         // What is for nowhere is still there.
         let is = |event: &Event, entries: bool| match event {
-            Event::Write { .. } => !entries,
-            Event::Short { entry, .. } => entry.get() == entries,
-            Event::Entry { .. } => entries,
+            Event::Write { .. } | Event::Short { .. } | Event::Entry { .. } => event.lands() != entries,
             _ => false,
         };
         for entries in [false, true] {

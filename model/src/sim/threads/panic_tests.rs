@@ -125,8 +125,7 @@ fn a_deadline_outlives_the_process_that_died_with_the_lock() {
 fn what_cards_have_written_outlives_the_process_that_died_with_the_lock() {
     with_members(1, |attach| {
         let (a, b) = (attach(), attach());
-        let memory = a.segment().alloc(4096).unwrap();
-        let to = Addr { domain: a.segment().member(), iova: memory.ptr as u64 };
+        let to = memory(&a);
         let mut held = a.locked().unwrap();
         held.engine(|engine| {
             engine.env.write(to, &[5; 8]).unwrap();
@@ -138,15 +137,8 @@ fn what_cards_have_written_outlives_the_process_that_died_with_the_lock() {
                 engine.next();
             }
         });
-        held.doubt();
-        drop(held);
-        let guard = b.locked().unwrap();
-        let word = |offset| {
-            let mut bytes = [0; 8];
-            guard.read(to.domain, to.iova + offset, &mut bytes).unwrap();
-            u64::from_ne_bytes(bytes)
-        };
-        assert_eq!([word(0), word(64), word(120), word(128)], [0x0606_0606_0606_0606, 7, 7, 8]);
+        let at = [0, 64, 120, 128].map(|offset| to.add(offset));
+        assert_eq!(words_after(held, &b, at), [0x0606_0606_0606_0606, 7, 7, 8]);
     });
 }
 
@@ -156,21 +148,29 @@ pub(super) fn begun(engine: &mut Engine<'_>) -> Event {
     engine.env.sim.events.get(place).get()
 }
 
-/// The word at an address, as the next holder of the lock finds it.
-fn word_after(dying: Held<'_>, next: &Threads, at: Addr) -> u64 {
+/// Memory of a member, for what cards write.
+fn memory(of: &Threads) -> Addr {
+    let memory = of.segment().alloc(4096).unwrap();
+    Addr { domain: of.segment().member(), iova: memory.ptr as u64 }
+}
+
+/// The words at these addresses, as the next holder of the lock finds them.
+fn words_after<const N: usize>(dying: Held<'_>, next: &Threads, at: [Addr; N]) -> [u64; N] {
     dying.doubt();
     drop(dying);
-    let mut bytes = [0; 8];
-    next.locked().unwrap().read(at.domain, at.iova, &mut bytes).unwrap();
-    u64::from_ne_bytes(bytes)
+    let guard = next.locked().unwrap();
+    at.map(|at| {
+        let mut bytes = [0; 8];
+        guard.read(at.domain, at.iova, &mut bytes).unwrap();
+        u64::from_ne_bytes(bytes)
+    })
 }
 
 #[test]
 fn what_a_card_is_writing_outlives_the_process_that_dies() {
     with_members(1, |attach| {
         let (a, b) = (attach(), attach());
-        let memory = a.segment().alloc(4096).unwrap();
-        let to = Addr { domain: a.segment().member(), iova: memory.ptr as u64 };
+        let to = memory(&a);
         // When it is on its way to the bus, and when it is to become visible.
         for before in 0..2 {
             let mut held = a.locked().unwrap();
@@ -179,7 +179,7 @@ fn what_a_card_is_writing_outlives_the_process_that_dies() {
                 (0..before).for_each(|_| engine.next());
                 assert_eq!(matches!(begun(engine), Event::Entry { .. }), before == 0);
             });
-            assert_eq!(word_after(held, &b, to.add(64 * before + 56)), 7);
+            assert_eq!(words_after(held, &b, [to.add(64 * before + 56)]), [7]);
         }
         // Payload does not come after what was written there later.
         for later in [1, 2] {
@@ -188,7 +188,7 @@ fn what_a_card_is_writing_outlives_the_process_that_dies() {
                 (1..=later).for_each(|value| engine.env.write(to, &[value; 8]).unwrap());
                 assert!(matches!(begun(engine), Event::Short { .. }));
             });
-            assert_eq!(word_after(held, &b, to), u64::from_ne_bytes([later; 8]));
+            assert_eq!(words_after(held, &b, [to]), [u64::from_ne_bytes([later; 8])]);
         }
     });
 }
@@ -241,8 +241,7 @@ fn a_queue_pair_goes_to_error_in_whose_work_a_process_dies() {
 fn a_header_is_delivered_although_no_slot_is_free() {
     with_members(1, |attach| {
         let a = attach();
-        let memory = a.segment().alloc(4096).unwrap();
-        let to = Addr { domain: a.segment().member(), iova: memory.ptr as u64 };
+        let to = memory(&a);
         let mut got = [0; 40];
         a.locked().unwrap().engine(|engine| {
             while engine.env.sim.slots.take().is_some() {}

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use driver::Registers;
 use fpga_regs::regs::port;
 use model::attach::SegmentCard;
-use tests::stock::{alone, need, peers, EalFiles, Program, StockNet, Testpmd};
+use tests::stock::{alone, need, peers, wait_for, EalFiles, Program, StockNet, Testpmd};
 
 use super::LIMIT;
 
@@ -127,14 +127,6 @@ fn ran(command: Command) -> String {
     let ended = program.wait(LIMIT);
     assert!(ended.good(), "`{line}`: {}: {}", ended.how(), ended.said);
     ended.said
-}
-
-fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is() {
-        assert!(start.elapsed() < LIMIT, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// The kernel's side of the switch, and an address that testpmd answers for, as it does for any.
