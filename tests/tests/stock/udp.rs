@@ -138,6 +138,22 @@ fn faults_happen_to_what_leaves() {
     }
 }
 
+/// What is on its way arrives, though its sender and the sender's net have ended: here the last acknowledgement, which the
+/// server waits for no longer than 8 times 67 ms.
+#[test]
+fn what_is_late_leaves_after_its_sender_has_ended() {
+    let two = Two::new();
+    let port = free_port().to_string();
+    let common = ["-d", "verbena0", "-p", &port, "-g", "0", "-n", "3"];
+    let mut server = two.start(0, "ibv_rc_pingpong", &common);
+    assert!(wait_until_listening(&mut server, port.parse().unwrap(), LIMIT), "{}", server.said());
+    let options = [&two.options(1)[..], &["--fault", "delay by=300ms ack"]].concat();
+    let arguments = [&common[..], &["127.0.0.1"]].concat();
+    let client = Program::start(two.nets[1].command(&options, "ibv_rc_pingpong", &arguments));
+    expect_good([client, server]);
+    two.expect_gone();
+}
+
 /// Who receives counts the marks of what comes from outside, where Linux counts them.
 #[test]
 fn marks_are_counted() {

@@ -61,6 +61,7 @@ pub fn run(options: KeeperOptions) -> Result<(), KeeperError> {
         on_member_gone: options.on_member_gone,
         on_timer: options.on_timer,
         on_look: options.on_look,
+        on_alone: options.on_alone,
         alone_until: started + GRACE.as_nanos() as u64,
         started,
     };
@@ -88,6 +89,7 @@ struct Keeper {
     on_member_gone: OnMemberGone,
     on_timer: OnTimer,
     on_look: Option<OnLook>,
+    on_alone: OnLook,
     /// When to end at the earliest, without clients.
     alone_until: u64,
     started: u64,
@@ -124,8 +126,11 @@ impl Keeper {
             if self.look_for_stray_holders() {
                 next = next.min(now_ns() + CLEANUP_RETRY.as_nanos() as u64);
             }
-            if self.is_alone() && now_ns() >= self.alone_until && self.finish() {
-                return Ok(());
+            if self.is_alone() {
+                self.alone_until = self.alone_until.max((self.on_alone)(&self.segment));
+                if now_ns() >= self.alone_until && self.finish() {
+                    return Ok(());
+                }
             }
             let look = self.on_look.as_mut().map_or(u64::MAX, |look| look(&self.segment));
             let ready = self.sleep(next.min(look))?;
