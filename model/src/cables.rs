@@ -21,12 +21,14 @@ impl World {
     }
 
     /// Whether the link of a port is up at `now` (ns); that of a port of another net is.
-    pub(crate) fn is_up(&self, port: PortId, now: u64) -> bool {
+    #[inline]
+    pub(crate) fn is_up(&self, port: PortId, now: impl FnOnce() -> u64) -> bool {
         port.card >= self.count() || self.cards[usize::from(port.card)].link_at(port.port, now)
     }
 
     /// Whether a port has traffic at `now` (ns): its link is up, and it is not left out by those that it is one with.
-    fn carries(&self, port: PortId, now: u64) -> bool {
+    #[inline]
+    fn carries(&self, port: PortId, now: impl FnOnce() -> u64) -> bool {
         let lag = self.cards.get(usize::from(port.card)).map(|card| &card.lag);
         self.is_up(port, now) && lag.is_none_or(|lag| !lag.is_on() || lag.is_active(port.port))
     }
@@ -40,13 +42,14 @@ impl World {
 
     /// Whether what goes from port to port is lost because the link of one of them is down at `now` (ns).
     /// What stays within a port needs no link.
-    pub fn is_cut(&self, (from, to): (PortId, PortId), now: u64) -> bool {
-        from != to && !(self.carries(from, now) && self.carries(to, now))
+    #[inline]
+    pub fn is_cut(&self, (from, to): (PortId, PortId), mut now: impl FnMut() -> u64) -> bool {
+        from != to && !(self.carries(from, &mut now) && self.carries(to, now))
     }
 
     /// Whether both ends of a way have a link at `now` (ns).
     pub(crate) fn has_links(&self, (from, to): (PortId, PortId), now: u64) -> bool {
-        self.is_up(from, now) && self.is_up(to, now)
+        self.is_up(from, || now) && self.is_up(to, || now)
     }
 
     /// Counts what a pulled cable loses on its way from port to port.
@@ -63,9 +66,9 @@ impl World {
                 card.counters[usize::from(at.port) % PORTS].add(port::LINK_LOST, count);
             }
         };
-        if !self.carries(from, now) {
+        if !self.carries(from, || now) {
             return lose(from);
         }
-        to.filter(|&at| at != from && !self.carries(at, now)).for_each(lose);
+        to.filter(|&at| at != from && !self.carries(at, || now)).for_each(lose);
     }
 }

@@ -294,7 +294,7 @@ impl World {
         let of_all =
             (way.1 == PortId::ALL).then(|| self.ports().filter(move |&port| self.leads_to(way, port)));
         let ports = self.has_port(way.1).then_some(way.1).into_iter().chain(of_all.into_iter().flatten());
-        ports.filter(move |&port| !self.is_cut((way.0, port), now))
+        ports.filter(move |&port| !self.is_cut((way.0, port), || now))
     }
 
     /// Counts what a pulled cable loses of a frame that is at `from`: at the port that it leaves by, or behind it (nobody's).

@@ -5,7 +5,7 @@
 //! captured ones. (The IPv4 identification counts packets of the host; it is the capture's for each.)
 
 use model::dma::Addr;
-use model::link::frames::{decode, encode, pieces, MAX_FRAME};
+use model::link::frames::{decode, encode, headers, pieces, MAX_FRAME};
 use model::packet::{Packet, Payload, PortId};
 use model::wire::{frame, BthOpcode, EncodeError, Frame, Network, Path};
 use model::wire::{Operation, Syndrome};
@@ -60,7 +60,7 @@ fn encoded(path: &Path, train: &Packet, payload: &[u8]) -> Vec<Vec<u8>> {
             to.copy_from_slice(&payload[piece.offset..][..piece.len]);
             Ok::<(), EncodeError>(())
         };
-        let (_, len) = encode(&piece.packet, path, piece.len, &mut out, fill).expect("encodes");
+        let (_, len) = encode(&headers(&piece.packet), path, piece.len, &mut out, fill).expect("encodes");
         out.truncate(len);
         out
     };

@@ -15,7 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Each port of the net whose keeper listens at `socket`, and whether its link is up.
 pub fn cables(socket: &Path) -> Result<Vec<(PortId, bool)>, OpenError> {
-    let look = |world: &World, now: u64| world.ports().map(|port| (port, world.is_up(port, now))).collect();
+    let look =
+        |world: &World, now: u64| world.ports().map(|port| (port, world.is_up(port, || now))).collect();
     Ok(match Joined::new(socket)? {
         Joined::Wall(runner) => runner.control(|world, env| look(world, env.now()))?,
         // Who looks from outside has no clock of its own that others would wait for.

@@ -23,9 +23,10 @@ impl Device {
         self.cables[usize::from(port) % PORTS].pulled.get()
     }
 
-    /// Whether the link of a port is up at time `now` (ns).
-    pub fn link_at(&self, port: u8, now: u64) -> bool {
-        self.flaps_at(now).0 && !self.is_pulled(port)
+    /// Whether the link of a port is up at time `now` (ns), which only a link that flaps asks for.
+    #[inline]
+    pub fn link_at(&self, port: u8, now: impl FnOnce() -> u64) -> bool {
+        !self.is_pulled(port) && (!self.flaps() || self.flaps_at(now()).0)
     }
 
     /// How the link of a port is to software, by its cable; where ports are one, the first is that one.

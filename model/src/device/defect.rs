@@ -101,9 +101,14 @@ impl Device {
         }
     }
 
+    /// Whether the links go down and come up again.
+    pub(super) fn flaps(&self) -> bool {
+        self.defect == Defect::LinkFlap
+    }
+
     /// Whether the links do not flap, or are up at time `now` (ns), and how often they changed.
     pub(super) fn flaps_at(&self, now: u64) -> (bool, u16) {
-        if self.defect != Defect::LinkFlap {
+        if !self.flaps() {
             return (true, 0);
         }
         let (periods, phase) = (now / (LINK_UP + LINK_DOWN), now % (LINK_UP + LINK_DOWN));

@@ -7,6 +7,7 @@ use fpga_regs::regs::port;
 
 use super::area::LinkArea;
 use super::capture::Recorder;
+use super::faults::Time;
 use super::late::{End, Held, Way};
 use super::live::Seen;
 use super::medium::{self, Medium, Passage};
@@ -73,11 +74,8 @@ impl Tap {
         if p.is_frame() {
             return self.carry_slow(area, world, (p, way), env);
         }
-        if exact || mode.is_cut() {
-            let now = env.now();
-            if world.is_cut(way, now) {
-                return world.count_cut(way, p.count.into(), now);
-            }
+        if (exact || mode.is_cut()) && world.is_cut(way, || env.now()) {
+            return world.count_cut(way, p.count.into(), env.now());
         }
         if mode.has_bonds() {
             match p.transport {
@@ -93,10 +91,11 @@ impl Tap {
             outside::medium::direct(port, &mut path);
         }
         let leaves_unseen = leaving.is_some() && !mode.makes_frames();
-        let at = area.since_start(env.now());
+        let at = if leaves_unseen { Time::default() } else { area.since_start(env.now()) };
         self.frame.resize(frames::MAX_FRAME, 0);
         for piece in frames::pieces(p) {
-            let len = frames::len(&piece.packet, &path, piece.len);
+            let headers = frames::headers(&piece.packet);
+            let len = frame::len(&path, headers.bth.opcode, piece.len);
             if leaving.is_some() {
                 // What a fault does to others does not change a frame that has left.
                 if mode.has_faults() {
@@ -107,7 +106,7 @@ impl Tap {
             }
             let fill = |to: &mut [u8]| Ok(env.fetch(&p.payload, piece.offset, to)?);
             let make =
-                |to: &mut [u8]| frames::encode::<Unsent>(&piece.packet, &path, piece.len, to, fill).map(drop);
+                |to: &mut [u8]| frames::encode::<Unsent>(&headers, &path, piece.len, to, fill).map(drop);
             let made = match leaves_unseen {
                 true => self.cable.outbox.make((p.src, &path, len), make),
                 false => make(&mut self.frame),
@@ -148,7 +147,7 @@ impl Tap {
             let now = env.now();
             world.count_cut_frame(frame.way, frame.way.0, now);
             // One for all comes to those that can be reached.
-            if frame.way.1 != PortId::ALL && world.is_cut(frame.way, now) {
+            if frame.way.1 != PortId::ALL && world.is_cut(frame.way, || now) {
                 return;
             }
         }
@@ -229,7 +228,8 @@ impl Tap {
             place.copy_from_slice(payload);
             Ok(())
         };
-        if let Ok((_, len)) = frames::encode(p, &path, payload.len(), &mut self.frame, fill) {
+        if let Ok((_, len)) = frames::encode(&frames::headers(p), &path, payload.len(), &mut self.frame, fill)
+        {
             let seen = Seen::new(way, true, [p.src_qpn, p.dest_qpn], now());
             self.cable.recorder.record(area, &seen, &self.frame[..len]);
         }

@@ -80,21 +80,16 @@ pub fn headers(p: &Packet) -> Headers {
     h
 }
 
-/// Bytes of the frame of a single packet with `len` bytes of payload.
-pub fn len(p: &Packet, path: &Path, len: usize) -> usize {
-    frame::len(path, p.opcode(), len)
-}
-
-/// Writes the frame of a single packet; `fill` writes its `len` bytes of payload in place, and may fail.
+/// Writes the frame of a packet with these [headers]; `fill` writes its `len` bytes of payload in place, and may fail.
 /// Returns where the payload begins, and the frame's length.
 pub fn encode<E: From<EncodeError>>(
-    p: &Packet,
+    headers: &Headers,
     path: &Path,
     len: usize,
     out: &mut [u8],
     fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
 ) -> Result<(usize, usize), E> {
-    let layout = frame::begin(path, &headers(p), len, out)?;
+    let layout = frame::begin(path, headers, len, out)?;
     fill(&mut out[layout.payload_at..][..len])?;
     Ok((layout.payload_at, frame::finish(&layout, Icrc::On, out)?))
 }

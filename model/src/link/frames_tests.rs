@@ -141,7 +141,7 @@ fn encoded(piece: &Piece, path: &Path, payload: &[u8]) -> Vec<u8> {
         to.copy_from_slice(&payload[piece.offset..][..piece.len]);
         Ok::<(), EncodeError>(())
     };
-    let (_, len) = encode(&piece.packet, path, piece.len, &mut out, fill).unwrap();
+    let (_, len) = encode(&headers(&piece.packet), path, piece.len, &mut out, fill).unwrap();
     out.truncate(len);
     out
 }

@@ -48,7 +48,7 @@ impl Engine<'_> {
     /// Whether a packet meets a port without a link on a way, or on a part of it.
     #[inline]
     pub(super) fn is_cut(&self, way: (PortId, PortId)) -> bool {
-        self.link.mode().minds_links() && self.world.is_cut(way, self.env.sim.now / 1000)
+        self.link.mode().minds_links() && self.world.is_cut(way, || self.env.sim.now / 1000)
     }
 
     /// Whether a packet is lost on its way to a switch, and counted.

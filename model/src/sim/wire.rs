@@ -161,7 +161,7 @@ impl Engine<'_> {
             to.copy_from_slice(payload);
             Ok(())
         };
-        let (at, whole) = frames::encode(packet, &path, len, frame, fill)?;
+        let (at, whole) = frames::encode(&frames::headers(packet), &path, len, frame, fill)?;
         let kept = &mut sim.frames[slot as usize];
         kept.keep(&frame[..whole], at, len);
         (kept.changes, kept.era) = (Changes::default(), self.link.live().era());

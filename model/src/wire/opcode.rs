@@ -149,6 +149,7 @@ impl BthOpcode {
     pub const CNP: Self = Self(0x81);
 
     /// The opcode of a packet; `extra` is ignored unless the packet is the last of a SEND or WRITE.
+    #[inline]
     pub fn new(transport: Transport, operation: Operation, position: Position, extra: Extra) -> Self {
         match operation {
             Operation::Send => Self::send(transport, position, extra),

@@ -114,7 +114,7 @@ impl Controls {
     }
 }
 
-/// Sends the parts as datagrams of `segment` bytes each, if there are several, and marks them with a type of service.
+/// Sends the parts as datagrams of `segment` bytes each but the last, and marks them with a type of service.
 pub fn send(
     socket: BorrowedFd<'_>,
     to: SocketAddr,
@@ -125,7 +125,7 @@ pub fn send(
     let (mut name, name_length) = Name::new(to);
     let mut controls = Controls([0; 4 * CONTROL]);
     let mut end = 0;
-    if parts.len() > 1 {
+    if parts.iter().map(|part| part.len()).sum::<usize>() > segment.into() {
         end = controls.push(end, (libc::SOL_UDP, libc::UDP_SEGMENT), &segment.to_ne_bytes());
     }
     if tos != 0 {

@@ -58,8 +58,8 @@ pub fn ask(from: IpAddr, to: IpAddr) -> io::Result<Answer> {
     let mut ear = Ear { receiver, from, to, transaction, checker: Checker::default(), bytes: vec![0; ROOM] };
     let mut changed = false;
     for _ in 0..TIMES {
-        let parts = [IoSlice::new(&packet)];
-        let mut failed = message::send(sender.as_fd(), (to, ROCE_PORT).into(), &parts, 0, 0).err();
+        let (parts, length) = ([IoSlice::new(&packet)], packet.len() as u16);
+        let mut failed = message::send(sender.as_fd(), (to, ROCE_PORT).into(), &parts, length, 0).err();
         let until = Instant::now() + PATIENCE;
         while failed.is_none() {
             match ear.listen(until) {

@@ -36,6 +36,8 @@ const SEND_BUFFER: i32 = 4 << 20;
 const WINDOW: std::ops::RangeInclusive<usize> = 16 << 10..=1 << 20;
 /// How long a full socket is waited for (ms), with the cards' lock.
 const FULL: i64 = 20;
+/// Packets of up to so many bytes are put one behind another: to look at each by itself costs the kernel more.
+const SHORT: usize = 512;
 /// Hop limit of what comes, which the kernel does not tell.
 pub(super) const HOP_LIMIT: u8 = 64;
 
@@ -160,8 +162,13 @@ pub(super) fn send(port: &OutsidePort, sockets: &[BorrowedFd<'_>], batch: &Batch
     let index = (0..sockets.len()).find(|&index| port.sport(index) == path.udp_sport);
     let Some(socket) = index.map(|index| sockets[index]) else { return Err(io::ErrorKind::NotFound.into()) };
     let skipped = Ethernet::BYTES + path.network.header_len() + Udp::BYTES;
-    let bodies: Vec<_> = batch.frames().map(|frame| IoSlice::new(&frame[skipped..])).collect();
-    let segment = bodies.first().map_or(0, |first| first.len()) as u16;
+    let bodies: Vec<_> = batch.frames().map(|frame| &frame[skipped..]).collect();
+    let segment = bodies.first().map_or(0, |first| first.len());
+    let together = if segment <= SHORT { bodies.concat() } else { Vec::new() };
+    let parts: Vec<_> = match together.is_empty() {
+        true => bodies.into_iter().map(IoSlice::new).collect(),
+        false => vec![IoSlice::new(&together)],
+    };
     let (to, tos) = match path.network {
         Network::V4(ip) => (IpAddr::from(ip.dst), ip.tos),
         Network::V6(ip) => (IpAddr::from(ip.dst), ip.traffic_class),
@@ -169,7 +176,7 @@ pub(super) fn send(port: &OutsidePort, sockets: &[BorrowedFd<'_>], batch: &Batch
     };
     let to = SocketAddr::new(to, ROCE_PORT);
     for _ in 0..4 {
-        let error = match message::send(socket, to, &bodies, segment, tos) {
+        let error = match message::send(socket, to, &parts, segment as u16, tos) {
             Ok(()) => return Ok(()),
             Err(error) => error,
         };
