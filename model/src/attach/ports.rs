@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
@@ -30,6 +30,8 @@ const FAILURES: u32 = 3;
 const SPIN: u64 = 50_000;
 /// How long what could not be finished waits.
 const AGAIN: Duration = Duration::from_millis(1);
+/// How long a net that ends waits for a medium that takes no more.
+const LEAVING: Duration = Duration::from_secs(1);
 
 /// The ports of a net with a medium outside of the segment.
 pub(super) struct Ports {
@@ -220,7 +222,7 @@ fn receive(segment: Arc<Segment>, ports: Vec<(PortId, Box<dyn Receiver>)>, stop:
         let events: Vec<PollFlags> = entries.iter().map(PollFd::revents).collect();
         drop(entries);
         if !events[0].is_empty() {
-            return;
+            return leave(&mut ports);
         }
         for ((index, descriptor), events) in owners.into_iter().zip(events.into_iter().skip(1)) {
             if !events.is_empty() {
@@ -232,6 +234,15 @@ fn receive(segment: Arc<Segment>, ports: Vec<(PortId, Box<dyn Receiver>)>, stop:
         }
         guarded((), || ports.iter_mut().for_each(|port| port.tell(&runner)));
         guarded((), || runner.run_pending());
+    }
+}
+
+/// Sends what the last programs of a net have given: an acknowledgement, perhaps, that somebody waits for.
+fn leave(ports: &mut [Port]) {
+    let until = Instant::now() + LEAVING;
+    let mut forward = || ports.iter_mut().fold(false, |waits, port| port.receiver.forward() | waits);
+    while guarded(false, &mut forward) && Instant::now() < until {
+        std::thread::sleep(AGAIN);
     }
 }
 
@@ -248,8 +259,8 @@ fn take_turn(
     for _ in 0..TURN {
         arrivals.clear();
         let more = port.receiver.receive(id, arrivals);
-        runner.arrive((id, area), arrivals, stuck, &mut || port.receiver.forward());
-        runner.arrive_whole((id, area), arrivals, &mut || port.receiver.forward());
+        runner.arrive((id, area), arrivals, stuck, &mut || _ = port.receiver.forward());
+        runner.arrive_whole((id, area), arrivals, &mut || _ = port.receiver.forward());
         port.found.append(&mut arrivals.found);
         if !more? {
             break;
@@ -261,13 +272,14 @@ fn take_turn(
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsFd;
-    use std::os::unix::net::UnixStream;
+    use std::os::unix::net::{UnixDatagram, UnixStream};
     use std::sync::atomic::{AtomicU32, Ordering};
-    use std::time::Instant;
+    use std::thread::JoinHandle;
 
     use super::*;
     use crate::attach::kept::kept;
     use crate::attach::run_keeper;
+    use crate::gid_options::GidOptions;
 
     /// A medium that is gone: its descriptor reports that without end.
     struct Gone {
@@ -287,17 +299,58 @@ mod tests {
         }
     }
 
+    const PORT: PortId = PortId { card: 0, port: 0 };
+
+    /// A net of one card, in this directory, and its keeper.
+    fn net(directory: &Path) -> (Arc<Segment>, JoinHandle<()>) {
+        let socket = directory.join("net/sock");
+        let at = socket.clone();
+        let (segment, keeper) = kept(move || run_keeper(&at, 1), || Segment::attach(&socket));
+        (Arc::new(segment), keeper)
+    }
+
+    /// More frames than the kernel keeps for a socket that nobody reads.
+    #[test]
+    fn what_the_last_program_has_given_leaves() {
+        const FRAMES: usize = 500;
+        let directory = tempfile::tempdir().unwrap();
+        let (segment, keeper) = net(directory.path());
+        let at = |name: &str| directory.path().join(name);
+        let peer = UnixDatagram::bind(at("peer")).unwrap();
+        let port = format!("0=dgram:{},{}", at("port").display(), at("peer").display());
+        let mut ports =
+            outside::open(&[port.parse().unwrap()], Guids::INSIDE, &GidOptions::default()).unwrap();
+        let Opened { setting, descriptors, receiver, .. } = ports.remove(0);
+        let membership = Membership::new(&*segment);
+        let area = membership.net().link.outside();
+        area.set(PORT, &setting, 0..1, None);
+        for n in 0..FRAMES {
+            let frame = [n as u8; 60];
+            outside::medium::send_whole(area.port(PORT).unwrap(), &[descriptors[0].as_fd()], &frame).unwrap();
+        }
+        let (stop, end) = UnixStream::pair().unwrap();
+        drop(end);
+        let thread = {
+            let segment = Arc::clone(&segment);
+            std::thread::spawn(move || receive(segment, vec![(PORT, receiver)], &stop.into()))
+        };
+        peer.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        for n in 0..FRAMES {
+            let mut frame = [0; 100];
+            assert_eq!((peer.recv(&mut frame).unwrap(), frame[0]), (60, n as u8));
+        }
+        thread.join().unwrap();
+        drop(segment);
+        keeper.join().unwrap();
+    }
+
     #[test]
     fn a_medium_that_is_gone_is_not_asked_for_ever() {
         let directory = tempfile::tempdir().unwrap();
-        let socket = directory.path().join("net/sock");
-        let at = socket.clone();
-        let (segment, keeper) = kept(move || run_keeper(&at, 1), || Segment::attach(&socket));
-        let segment = Arc::new(segment);
-        let id = PortId { card: 0, port: 0 };
+        let (segment, keeper) = net(directory.path());
         let (kind, sports) = (outside::Kind::Raw, Vec::new());
         let setting = outside::Setting { kind, mac: [2; 6], sports, window: 1 << 16 };
-        Membership::new(&*segment).net().link.outside().set(id, &setting, 0..1, None);
+        Membership::new(&*segment).net().link.outside().set(PORT, &setting, 0..1, None);
         let asked = Arc::new(AtomicU32::new(0));
         // A socket whose other end is closed.
         let (descriptor, _) = UnixStream::pair().unwrap();
@@ -306,7 +359,7 @@ mod tests {
         let stop = OwnedFd::from(stop);
         let thread = {
             let segment = Arc::clone(&segment);
-            std::thread::spawn(move || receive(segment, vec![(id, Box::new(gone) as _)], &stop))
+            std::thread::spawn(move || receive(segment, vec![(PORT, Box::new(gone) as _)], &stop))
         };
         let until = Instant::now() + Duration::from_secs(20);
         while asked.load(Ordering::Relaxed) < FAILURES {

@@ -138,7 +138,11 @@ impl Wire for Dgram {
     }
 
     fn due(&self) -> Option<u64> {
-        (!self.waiting.is_empty()).then_some(self.due)
+        self.keeps().then_some(self.due)
+    }
+
+    fn keeps(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {

@@ -68,6 +68,10 @@ pub(super) trait Wire: Send {
     fn due(&self) -> Option<u64> {
         None
     }
+    /// Whether it has kept something.
+    fn keeps(&self) -> bool {
+        false
+    }
     /// Reads the next frame without waiting; none if there is none. What is longer than `into` is lost.
     fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>>;
 }
@@ -290,14 +294,12 @@ impl Receiver for RawReceiver {
         Ok(came? | sent)
     }
 
-    fn forward(&mut self) {
-        for _ in 0..TURN {
-            if !self.send_given() {
-                break;
-            }
-        }
+    fn forward(&mut self) -> bool {
+        self.out.unsent += self.out.wire.flush();
+        let empty = (0..TURN).any(|_| !self.send_given());
         // Frames may wait in the medium now, or for a neighbour.
         self.set_alarm();
+        !empty || self.out.wire.keeps()
     }
 }
 

@@ -65,6 +65,10 @@ impl Wire for Stream {
         0
     }
 
+    fn keeps(&self) -> bool {
+        self.peer.as_ref().is_some_and(|peer| !peer.unsent.is_empty())
+    }
+
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {
         let Some(peer) = &mut self.peer else { return Err(io::ErrorKind::NotConnected.into()) };
         let sent = peer.send(frame);
