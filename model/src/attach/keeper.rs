@@ -175,7 +175,7 @@ pub fn run_keeper_of(
             let soon = || segment::now_ns() + PATIENCE.as_nanos() as u64;
             Box::new(move |segment: &Segment| guarded(soon(), || looks.look(segment))) as _
         }),
-        on_alone: Box::new(|segment| guarded(0, || late_until(segment))),
+        on_alone: Box::new(|segment, time| guarded(false, || leaves_by(segment, time))),
     })
 }
 
@@ -269,16 +269,13 @@ fn run_timers(
     runner.get_or_init(|| Runner::new(Membership::new(Arc::clone(segment)))).run_timers(PATIENCE)
 }
 
-/// Until when (ns) a frame that a fault delays is on its way: it leaves, though its sender has ended. 0: none is.
-fn late_until(segment: &Segment) -> u64 {
-    let now = segment::now_ns();
-    let on_its_way = |at: &u64| at.abs_diff(now) < LINGER.as_nanos() as u64;
-    // One that is due waits for the next run of the timers.
-    Membership::new(segment).net().link.late_at().filter(on_its_way).map_or(0, |at| at.max(now + 1))
+/// Whether a frame that a fault delays is to leave the net before a time (ns), though its sender has ended.
+fn leaves_by(segment: &Segment, time: u64) -> bool {
+    let membership = Membership::new(segment);
+    let link = &membership.net().link;
+    link.outside().any() && link.late_at().is_some_and(|at| at < time)
 }
 
-/// How long the keeper runs without connections for frames on their way.
-const LINGER: Duration = Duration::from_secs(2);
 /// How long the keeper waits for the lock before it turns to other work.
 const PATIENCE: Duration = Duration::from_millis(100);
 

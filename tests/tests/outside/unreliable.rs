@@ -1,9 +1,12 @@
 //! Datagrams and unreliable connections of ports that carry Ethernet frames.
 
 use std::os::unix::net::UnixDatagram;
+use std::time::{Duration, Instant};
 
 use fpga_regs::{QpType, WqeOpcode};
-use tests::{connect, Options, Peer};
+use model::attach::NetOptions;
+use model::link::{LinkOptions, Wire};
+use tests::{connect, Net, Options, Peer};
 
 use super::raw::{net, LIMIT};
 
@@ -86,4 +89,48 @@ fn groups_have_members_on_the_port_itself() {
     x.post(&[send]);
     x.expect(9);
     members.iter().for_each(|member| member.quiet());
+}
+
+/// Frames that a fault delays leave one after another, though their sender and the net have ended; of those that are due at nearly
+/// the same time none is left behind.
+#[test]
+fn what_is_late_leaves_after_the_net_has_ended() {
+    const MESSAGES: u64 = 200;
+    let directory = tempfile::tempdir().expect("a directory");
+    let [port, peer] = ["port", "peer"].map(|name| directory.path().join(name));
+    let socket = UnixDatagram::bind(&peer).expect("a socket");
+    socket.set_read_timeout(Some(LIMIT)).expect("a limit");
+    let port = format!("0=dgram:{},{}", port.display(), peer.display());
+    let link = LinkOptions {
+        ports: vec![port.parse().expect("a port")],
+        wire: Wire::Exact,
+        faults: "delay by=500ms".parse().expect("faults"),
+        ..LinkOptions::default()
+    };
+    let net = Net::with(NetOptions { link, ..NetOptions::from(1) });
+    let options = Options { qp_type: QpType::UD, gid: 1, ..Options::default() };
+    let x = Peer::new(&net.open(0), options);
+    x.init();
+    x.rtr(0, [0; 16], 0);
+    x.rts();
+    let ah = x.pd.create_ah(&x.av(GROUP)).expect("an AH");
+    let reader = std::thread::spawn(move || {
+        let mut frame = [0; 5000];
+        let mut came = 0;
+        while came < MESSAGES {
+            let len = socket.recv(&mut frame).unwrap_or_else(|error| panic!("{came} of {MESSAGES}: {error}"));
+            came += u64::from(frame[..6] == [0x01, 0x00, 0x5e, 1, 2, 3] && len > 333);
+        }
+    });
+    for n in 0..MESSAGES {
+        let sges = [x.sge(5000, 333)];
+        let mut send = x.wr(n, WqeOpcode::SEND, &sges);
+        (send.ah, send.remote_qpn, send.remote_qkey) = (Some(&ah), 0xff_ffff, tests::QKEY);
+        x.post(&[send]);
+        x.expect(n);
+        let next = Instant::now() + Duration::from_micros(n % 100);
+        while Instant::now() < next {}
+    }
+    drop((ah, x, net));
+    reader.join().expect("all of them leave");
 }

@@ -26,8 +26,9 @@ pub struct PortError {
     pub error: io::Error,
 }
 
-/// How long a medium may be another net's that is ending, and the pause before it is tried again.
-const ENDING: Duration = Duration::from_secs(2);
+/// How long a medium may be another net's that is ending (whose last frames take up to three seconds), and the pause before it is
+/// tried again.
+const ENDING: Duration = Duration::from_secs(4);
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// Opens the media of ports of a net whose cards have these GUIDs, and whose ports have these further addresses. Those of

@@ -15,8 +15,10 @@ pub(in crate::segment) const MAX_PASSED: usize = 2 + MAX_SOCKETS;
 pub type OnMemberGone = Box<dyn FnMut(&Segment, u16) -> bool>;
 /// Runs timers, returns the next deadline.
 pub type OnTimer = Box<dyn FnMut(&Arc<Segment>) -> u64>;
-/// Looks at the cards, returns a time.
+/// Looks if it is time, returns when it is again.
 pub type OnLook = Box<dyn FnMut(&Segment) -> u64>;
+/// Called with a time.
+pub type OnAlone = Box<dyn FnMut(&Segment, u64) -> bool>;
 
 /// Works beside the keeper, in a thread of its own, until the descriptor is readable.
 pub type Beside = Box<dyn FnOnce(Arc<Segment>, OwnedFd) + Send>;
@@ -57,6 +59,6 @@ pub struct KeeperOptions {
     pub on_timer: OnTimer,
     /// Looks at the cards if it is time for that; returns when it is again, as `on_timer`. The lock is not held.
     pub on_look: Option<OnLook>,
-    /// No connection is left: returns until when (as `on_timer`) the segment is needed all the same; 0 if it is not.
-    pub on_alone: OnLook,
+    /// No connection is left, and no socket: whether something will be done before that time (ns) all the same.
+    pub on_alone: OnAlone,
 }

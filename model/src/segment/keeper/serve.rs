@@ -18,8 +18,9 @@ use super::client::{Client, Role};
 use super::create;
 use super::error::{log, KeeperError};
 use super::listen::{peer, Listener};
-use super::options::{KeeperOptions, OnLook, OnMemberGone, OnTimer, Watch, MAX_PASSED};
+use super::options::{KeeperOptions, OnAlone, OnLook, OnMemberGone, OnTimer, Watch, MAX_PASSED};
 use super::protocol::{Hello, Kind, Verdict, Welcome, PROTOCOL_VERSION};
+use super::stray::Strays;
 use crate::panics::guarded;
 use crate::segment::layout::{KEEPER_MEMBER, MEMBER_ACTIVE, MEMBER_FREE, MEMBER_GONE};
 use crate::segment::moving::release::free_member;
@@ -37,6 +38,10 @@ const MAX_GREETING: usize = 64;
 /// How long to wait for the lock when cleaning up, and between two tries.
 const CLEANUP_LOCK: Duration = Duration::from_millis(500);
 const CLEANUP_RETRY: Duration = Duration::from_millis(100);
+/// How long it goes on without connections for members to clean up after, and for frames on their way; the pause between two
+/// looks.
+const LINGER: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(1);
 /// The least sleep between two runs of the timers.
 const TIMER_PAUSE: Duration = Duration::from_micros(50);
 
@@ -57,12 +62,13 @@ pub fn run(options: KeeperOptions) -> Result<(), KeeperError> {
         listener,
         clients: Vec::new(),
         unclean: Vec::new(),
-        stray: Vec::new(),
+        strays: Strays::default(),
         on_member_gone: options.on_member_gone,
         on_timer: options.on_timer,
         on_look: options.on_look,
         on_alone: options.on_alone,
         alone_until: started + GRACE.as_nanos() as u64,
+        ends_at: 0,
         started,
     };
     let result = keeper.serve();
@@ -84,14 +90,15 @@ struct Keeper {
     clients: Vec<Client>,
     /// Members that have ended but are not cleaned up, since the lock was taken; and whether the cards have been told.
     unclean: Vec<(u16, bool)>,
-    /// A thread that held the lock at the last check and belongs to no member.
-    stray: Vec<(u16, u32)>,
+    strays: Strays,
     on_member_gone: OnMemberGone,
     on_timer: OnTimer,
     on_look: Option<OnLook>,
-    on_alone: OnLook,
+    on_alone: OnAlone,
     /// When to end at the earliest, without clients.
     alone_until: u64,
+    /// And at the latest, whatever is left to do. 0: that is not decided.
+    ends_at: u64,
     started: u64,
 }
 
@@ -123,14 +130,11 @@ impl Keeper {
             if let Some(watch) = self.watch.as_mut().filter(|_| self.news) {
                 self.news = !(watch.on_news)(&self.segment);
             }
-            if self.look_for_stray_holders() {
+            if self.look_for_strays() {
                 next = next.min(now_ns() + CLEANUP_RETRY.as_nanos() as u64);
             }
-            if self.is_alone() {
-                self.alone_until = self.alone_until.max((self.on_alone)(&self.segment));
-                if now_ns() >= self.alone_until && self.finish() {
-                    return Ok(());
-                }
+            if self.is_alone() && now_ns() >= self.alone_until && self.finish() {
+                return Ok(());
             }
             let look = self.on_look.as_mut().map_or(u64::MAX, |look| look(&self.segment));
             let ready = self.sleep(next.min(look))?;
@@ -197,7 +201,7 @@ impl Keeper {
             }
             let limit = now_ns() + GREETING.as_nanos() as u64;
             self.clients.push(Client { connection, role: Role::Greeting(limit), pid: 0, watches: false });
-            self.alone_until = self.started + AT_LEAST.as_nanos() as u64;
+            (self.alone_until, self.ends_at) = (self.started + AT_LEAST.as_nanos() as u64, 0);
         }
     }
 
@@ -327,37 +331,11 @@ impl Keeper {
         });
     }
 
-    /// The kernel releases the lock of a thread that ends. A thread id that no thread has is an overwritten word, and every
-    /// process would wait for ever. Whether to look again soon.
-    fn look_for_stray_holders(&mut self) -> bool {
-        let segment = &self.segment;
-        let held = segment.controls().filter_map(|island| {
-            let lock = &segment.control(island).lock;
-            let tid = lock.holder();
-            (tid != 0 && !(island == crate::segment::ALL && lock.is_condemned())).then_some((island, tid))
-        });
-        let held: Vec<(u16, u32)> = held.collect();
-        let before = std::mem::take(&mut self.stray);
-        if held.is_empty() {
-            return false;
-        }
+    /// Whether to look again soon for a lock that nobody holds.
+    fn look_for_strays(&mut self) -> bool {
         let members = self.clients.iter().filter(|client| matches!(client.role, Role::Member(_)));
-        let pids: Vec<u32> = members.map(|client| client.pid).chain([std::process::id()]).collect();
-        // A thread id is valid only in the process namespace of its process.
-        let ours = std::fs::read_link("/proc/self/ns/pid").ok();
-        let elsewhere = |pid: u32| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok() != ours;
-        if ours.is_none() || pids.iter().any(|&pid| elsewhere(pid)) {
-            return false;
-        }
-        let exists = |pid: u32, tid: u32| std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists();
-        let stray = |&(_, tid): &(u16, u32)| !pids.iter().any(|&pid| exists(pid, tid));
-        self.stray = held.into_iter().filter(stray).collect();
-        // Seen twice: a member may have ended in between.
-        for &(island, tid) in self.stray.iter().filter(|stray| before.contains(stray)) {
-            log("a lock was held by nobody");
-            segment.control(island).lock.holder_is_gone(tid);
-        }
-        !self.stray.is_empty()
+        let pids = members.map(|client| client.pid).chain([std::process::id()]);
+        self.strays.look(&self.segment, pids)
     }
 
     fn drop_late_greetings(&mut self) {
@@ -373,16 +351,30 @@ impl Keeper {
 
     /// Nobody needs the segment: true when the socket file is removed and the keeper ends.
     fn finish(&mut self) -> bool {
+        let now = now_ns();
+        if self.ends_at == 0 {
+            self.ends_at = now + LINGER.as_nanos() as u64;
+        }
+        let may_wait = now < self.ends_at;
+        // Looks again then.
+        self.alone_until = now + PAUSE.as_nanos() as u64;
+        // What members leave is written, too, while others know the net.
+        if may_wait && !self.unclean.is_empty() {
+            return false;
+        }
         // A keeper that starts now must not see our file as a live one and then find it removed.
-        let _alone = self.listener.lock();
+        let alone = self.listener.lock();
         self.accept_all();
         if !self.is_alone() {
             return false;
         }
         self.listener.remove();
+        drop(alone);
+        // The files of the net may be those of another keeper now.
+        self.on_look = None;
         // A process may have connected in between; it is served although the file is gone.
         self.accept_all();
-        self.is_alone()
+        self.is_alone() && !(may_wait && (self.on_alone)(&self.segment, self.ends_at))
     }
 
     /// Whether the segment is needed by nobody.

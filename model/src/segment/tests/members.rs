@@ -3,6 +3,7 @@
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use super::super::keeper::attach::{dial, AttachError};
@@ -204,4 +205,41 @@ fn others_go_on_while_one_waits_for_a_thread_in_an_island() {
         assert!(!waits.is_finished());
         drop(stays);
     });
+}
+
+/// The lock may not be had at once.
+#[test]
+fn the_last_member_is_cleaned_up_after() {
+    let (report, cleaned) = channel();
+    let net = Net::start_with(move |options| {
+        let mut tries = 0;
+        options.on_member_gone = Box::new(move |_, member| {
+            tries += 1;
+            let done = tries == 4;
+            if done {
+                report.send(member).unwrap();
+            }
+            done
+        });
+    });
+    let member = net.attach();
+    let number = member.member();
+    drop(member);
+    net.finish();
+    assert_eq!(cleaned.try_recv(), Ok(number));
+}
+
+#[test]
+fn a_keeper_ends_whatever_is_left_to_do() {
+    for alone in [true, false] {
+        let net = Net::start_with(move |options| {
+            options.on_member_gone = Box::new(move |_, _| alone);
+            options.on_alone = Box::new(move |_, _| alone);
+        });
+        let start = Instant::now();
+        drop(net.attach());
+        net.finish();
+        let took = start.elapsed();
+        assert!((Duration::from_secs(1)..Duration::from_secs(20)).contains(&took), "{took:?}");
+    }
 }

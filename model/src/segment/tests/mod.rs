@@ -56,7 +56,7 @@ fn options(socket_path: PathBuf) -> KeeperOptions {
         on_member_gone: Box::new(|_, _| true),
         on_timer: Box::new(|_| u64::MAX),
         on_look: None,
-        on_alone: Box::new(|_| 0),
+        on_alone: Box::new(|_, _| false),
     }
 }
 
