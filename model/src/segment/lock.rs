@@ -20,10 +20,12 @@ pub const ALL: u16 = 0;
 /// How long a thread that does not want to wait does so for those within islands (ns): longer than they take for
 /// a message.
 const A_MOMENT: u64 = 200_000;
-/// How long a thread that waits for those within islands keeps the gate closed (ns), and how long it is open then: others
-/// go on in their islands while a thread is stopped in one.
+/// How long a thread that waits for those within islands keeps the gate closed (ns), and how many times as long it is open then: others
+/// go on in their islands while a thread is stopped in one. It is closed for twice as long each time, up to the longest: one
+/// that enters its island again and again is not caught outside before that is longer than it stays.
 const CLOSED: u64 = 10_000_000;
-const OPEN: u64 = 40_000_000;
+const LONGEST_CLOSED: u64 = 16 * CLOSED;
+const OPEN: u64 = 4;
 
 /// Why the lock was not taken.
 #[derive(Debug, thiserror::Error)]
@@ -112,7 +114,7 @@ impl Segment {
     fn stop(&self, held: Held, died: bool, patience: u64) -> Result<Guard<'_>, u32> {
         let mut dead = false;
         // The clock is read by those who wait only: it may be a virtual one.
-        let mut until = None;
+        let (mut until, mut closed) = (None, CLOSED);
         let islands = self.islands();
         if !islands.is_empty() {
             let gate = &self.tables().header.steady.gate;
@@ -121,7 +123,8 @@ impl Segment {
             while let Some(island) = left.next() {
                 let mut until = || *until.get_or_insert_with(|| now_ns().saturating_add(patience));
                 let idle = self.control(island).lock.idle();
-                match idle.map_or_else(|| self.wait_for(island, until(), died), |died| Ok(Some(died))) {
+                let wait = || self.wait_for(island, until(), died, &mut closed);
+                match idle.map_or_else(wait, |died| Ok(Some(died))) {
                     Ok(Some(holder_died)) => dead |= holder_died,
                     // Others may have entered any of them.
                     Ok(None) => left = islands.clone(),
@@ -146,16 +149,17 @@ impl Segment {
     /// The gate is closed: waits until an island is left, as `RobustLock::wait_idle`. `None`: the gate was open
     /// meanwhile, which it must not be when a thread `died` with all the cards.
     #[cold]
-    fn wait_for(&self, island: u16, until: u64, died: bool) -> Result<Option<bool>, u32> {
+    fn wait_for(&self, island: u16, until: u64, died: bool, closed: &mut u64) -> Result<Option<bool>, u32> {
         let (lock, gate) = (&self.control(island).lock, &self.tables().header.steady.gate);
-        let closed = if died { until } else { until.min(now_ns().saturating_add(CLOSED)) };
-        match lock.wait_idle(closed) {
+        let opens = if died { until } else { until.min(now_ns().saturating_add(*closed)) };
+        match lock.wait_idle(opens) {
             Ok(holder_died) => Ok(Some(holder_died)),
-            Err(tid) if closed == until => Err(tid),
+            Err(tid) if opens == until => Err(tid),
             Err(_) => {
                 gate.open();
-                let _ = lock.wait_idle(until.min(now_ns().saturating_add(OPEN)));
+                let _ = lock.wait_idle(until.min(now_ns().saturating_add(OPEN * *closed)));
                 gate.close();
+                *closed = (2 * *closed).min(LONGEST_CLOSED);
                 Ok(None)
             }
         }

@@ -3,6 +3,7 @@
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -204,6 +205,35 @@ fn others_go_on_while_one_waits_for_a_thread_in_an_island() {
         assert!(other.join().unwrap(), "the gate is open now and then");
         assert!(!waits.is_finished());
         drop(stays);
+    });
+}
+
+/// A thread that is in its island nearly all the time, for longer than the gate is closed at first.
+#[test]
+fn all_the_cards_are_to_be_had_between_two_runs_of_an_island() {
+    let net = Net::start();
+    let (a, b) = (net.attach(), net.attach());
+    let island = b.lock(Duration::from_secs(20)).unwrap().new_island(0);
+    let end = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !end.load(Ordering::Relaxed) {
+                match a.enter(island) {
+                    Entry::Entered(_inside) => std::thread::sleep(Duration::from_millis(50)),
+                    _ => std::thread::yield_now(),
+                }
+            }
+        });
+        for _ in 0..5 {
+            let start = Instant::now();
+            let guard = b.lock(Duration::from_secs(20));
+            end.store(guard.is_err(), Ordering::Relaxed);
+            // Runs of 50 ms: it is closed for 10, 20, 40 and 80.
+            drop(guard.unwrap());
+            assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+            std::thread::sleep(Duration::from_millis(60));
+        }
+        end.store(true, Ordering::Relaxed);
     });
 }
 
