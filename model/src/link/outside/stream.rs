@@ -36,6 +36,8 @@ struct Peer {
     taken: usize,
     /// What the socket has not taken yet.
     unsent: Vec<u8>,
+    /// It has closed its end. What it sent before is still to be read.
+    closed: bool,
 }
 
 /// Opens it.
@@ -58,10 +60,8 @@ impl Wire for Stream {
     }
 
     fn flush(&mut self) -> u64 {
-        let failed = self.peer.as_mut().is_some_and(|peer| peer.flush().is_err());
-        if failed {
-            self.peer = None;
-        }
+        // One that has closed its end is gone when all has been read.
+        let _ = self.peer.as_mut().map(Peer::flush);
         0
     }
 
@@ -71,30 +71,29 @@ impl Wire for Stream {
 
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {
         let Some(peer) = &mut self.peer else { return Err(io::ErrorKind::NotConnected.into()) };
-        let sent = peer.send(frame);
-        if sent.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock) {
-            self.peer = None;
-        }
-        sent
+        peer.send(frame)
     }
 
     fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
-        if let Ok((socket, _)) = self.listener.accept() {
-            self.peer = Some(Peer { socket, read: Vec::new(), taken: 0, unsent: Vec::new() });
-        }
-        let Some(peer) = &mut self.peer else { return Ok(None) };
-        match peer.receive(into) {
-            Ok(found) => Ok(found),
-            Err(_) => {
-                self.peer = None;
-                Ok(None)
+        loop {
+            if let Some(peer) = &mut self.peer {
+                match peer.receive(into) {
+                    Ok(None) => {}
+                    Ok(found) => return Ok(found),
+                    Err(_) => self.peer = None,
+                }
             }
+            let Ok((socket, _)) = self.listener.accept() else { return Ok(None) };
+            self.peer = Some(Peer { socket, read: Vec::new(), taken: 0, unsent: Vec::new(), closed: false });
         }
     }
 }
 
 impl Peer {
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        if self.closed {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
         if self.unsent.len() + frame.len() > WAITING {
             self.flush()?;
             if self.unsent.len() + frame.len() > WAITING {
@@ -122,7 +121,11 @@ impl Peer {
         match result {
             // The rest goes when the peer has read.
             Ok(()) | Err(Errno::AGAIN) => Ok(()),
-            Err(error) => Err(error.into()),
+            Err(error) => {
+                self.closed = true;
+                self.unsent.clear();
+                Err(error.into())
+            }
         }
     }
 
@@ -163,12 +166,43 @@ impl std::ops::Drop for Stream {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
+    use std::io::{Read, Write};
     use std::time::Duration;
 
     use rustix::event::{PollFd, Timespec};
 
     use super::*;
+
+    /// It is read though it takes nothing any more, and before what its successor sends.
+    #[test]
+    fn what_a_peer_sent_before_it_closed_arrives() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("port");
+        let (mut wire, _) = open((PortId { card: 0, port: 0 }, Guids::INSIDE), &path).expect("a socket");
+        let give = |peer: &mut UnixStream, byte: u8| {
+            for _ in 0..10 {
+                peer.write_all(&60_u32.to_be_bytes())
+                    .and_then(|()| peer.write_all(&[byte; 60]))
+                    .expect("it is read");
+            }
+        };
+        let mut first = UnixStream::connect(&path).expect("the port listens");
+        give(&mut first, 1);
+        let mut frame = [0; 100];
+        assert_eq!(wire.receive(&mut frame).expect("no error"), Some(60));
+        drop(first);
+        wire.send(&[9; 60]).expect_err("nobody takes it");
+        assert_eq!(wire.flush(), 0);
+        let mut second = UnixStream::connect(&path).expect("the port listens");
+        give(&mut second, 2);
+        let mut came = vec![frame[0]];
+        while let Some(len) = wire.receive(&mut frame).expect("no error") {
+            assert_eq!(len, 60);
+            came.push(frame[0]);
+        }
+        assert_eq!(came, [[1; 10], [2; 10]].concat());
+        wire.send(&[9; 60]).expect("the second takes it");
+    }
 
     #[test]
     fn the_end_of_what_was_sent_arrives_without_more() {
