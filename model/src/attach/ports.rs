@@ -240,8 +240,15 @@ fn receive(segment: Arc<Segment>, ports: Vec<(PortId, Box<dyn Receiver>)>, stop:
 /// Sends what the last programs of a net have given: an acknowledgement, perhaps, that somebody waits for.
 fn leave(ports: &mut [Port]) {
     let until = Instant::now() + LEAVING;
-    let mut forward = || ports.iter_mut().fold(false, |waits, port| port.receiver.forward() | waits);
-    while guarded(false, &mut forward) && Instant::now() < until {
+    let mut arrivals = Arrivals::default();
+    let mut waits = |Port { id, receiver, .. }: &mut Port| {
+        arrivals.clear();
+        // Neighbours answer. The rest comes too late.
+        let _ = receiver.receive(*id, &mut arrivals);
+        receiver.forward()
+    };
+    let mut wait = || ports.iter_mut().fold(false, |any, port| waits(port) | any);
+    while guarded(false, &mut wait) && Instant::now() < until {
         std::thread::sleep(AGAIN);
     }
 }

@@ -134,3 +134,51 @@ fn what_is_late_leaves_after_the_net_has_ended() {
     drop((ah, x, net));
     reader.join().expect("all of them leave");
 }
+
+/// The first datagrams to a neighbour wait until it has said where it is, and leave then, though their sender has ended.
+#[test]
+fn what_waits_for_a_neighbour_leaves_after_the_net_has_ended() {
+    const MESSAGES: u64 = 8;
+    const MAC: [u8; 6] = [2, 0, 0, 0, 0, 0x63];
+    let directory = tempfile::tempdir().expect("a directory");
+    let [port, peer] = ["port", "peer"].map(|name| directory.path().join(name));
+    let socket = UnixDatagram::bind(&peer).expect("a socket");
+    socket.set_read_timeout(Some(LIMIT)).expect("a limit");
+    let net = net(1, &format!("0=dgram:{},{}", port.display(), peer.display()));
+    let options = Options { qp_type: QpType::UD, gid: 1, ..Options::default() };
+    let x = Peer::new(&net.open(0), options);
+    x.init();
+    x.rtr(0, [0; 16], 0);
+    x.rts();
+    let to = [198, 18, 99, 99];
+    let mut gid = [0; 16];
+    (gid[10], gid[11]) = (0xff, 0xff);
+    gid[12..].copy_from_slice(&to);
+    let ah = x.pd.create_ah(&x.av(gid)).expect("an AH");
+    let neighbour = std::thread::spawn(move || {
+        let mut frame = [0; 5000];
+        let mut came = 0;
+        while came < MESSAGES {
+            socket.recv(&mut frame).unwrap_or_else(|error| panic!("{came} of {MESSAGES}: {error}"));
+            came += u64::from(frame[..6] == MAC);
+            // An ARP request (RFC 826), which is answered when the other net has ended.
+            if frame[12..14] == [8, 6] && frame[20..22] == [0, 1] && frame[38..42] == to {
+                std::thread::sleep(Duration::from_millis(300));
+                let (asks, address): ([u8; 6], [u8; 4]) =
+                    (frame[6..12].try_into().unwrap(), frame[28..32].try_into().unwrap());
+                let kind = [8, 6, 0, 1, 8, 0, 6, 4, 0, 2];
+                let answer = [&asks[..], &MAC, &kind, &MAC, &to, &asks, &address].concat();
+                socket.send_to(&answer, &port).expect("the port is still there");
+            }
+        }
+    });
+    let sges = [x.sge(0, 100)];
+    for n in 0..MESSAGES {
+        let mut send = x.wr(n, WqeOpcode::SEND, &sges);
+        (send.ah, send.remote_qpn, send.remote_qkey) = (Some(&ah), 0x77, tests::QKEY);
+        x.post(&[send]);
+        x.expect(n);
+    }
+    drop((ah, x, net));
+    neighbour.join().expect("all of them leave");
+}

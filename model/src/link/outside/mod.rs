@@ -16,7 +16,7 @@
 //! | `reading` | who reads what has come: a program that polls, or the keeper |
 //! | `question` | whether a RoCE port at an address answers |
 //! | `raw`, `neighbours` | what media of Ethernet frames have in common; ARP and neighbour discovery for them |
-//! | `alarm` | when they are to go on |
+//! | `inbox`, `alarm` | what processes give them to send; when they are to go on |
 //! | `dgram`, `stream` | such frames in UNIX sockets, as QEMU has them |
 //! | `tap`, `packet`, `uncut` | such frames at the other end of a network interface, and on its link; messages that it has not cut |
 //!
@@ -30,6 +30,7 @@ mod arrivals;
 mod batch;
 mod dgram;
 mod identity;
+mod inbox;
 pub(crate) mod medium;
 mod message;
 mod neighbours;

@@ -118,6 +118,11 @@ impl Neighbours {
         entry.mac.map_or(Neighbour::Asked, Neighbour::At)
     }
 
+    /// Whether frames wait for one to answer.
+    pub fn keep(&self) -> bool {
+        self.entries.values().any(|entry| !entry.waiting.is_empty())
+    }
+
     /// Sends a frame to who is at a place: fills in its Ethernet address, or lets the frame wait for it.
     pub fn send(
         &mut self,

@@ -48,7 +48,8 @@ pub trait Receiver: Send {
     fn receive(&mut self, port: PortId, into: &mut Arrivals) -> io::Result<bool>;
 
     /// Sends what processes have given to be sent by this thread: one of them may wait for that, and have the cards for
-    /// which this thread waits. True: some of it waits until the medium takes more.
+    /// which this thread waits. True: some of it waits, until the medium takes more or a
+    /// neighbour has answered.
     fn forward(&mut self) -> bool {
         false
     }

@@ -10,13 +10,12 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{
-    recv, sendmsg, socketpair, sockopt, AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags,
-    SocketFlags, SocketType,
+    sendmsg, socketpair, sockopt, AddressFamily, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType,
 };
 
 use super::alarm::Alarm;
@@ -24,6 +23,7 @@ use super::area::{Drop, Kind, Setting};
 use super::arrivals::Arrivals;
 use super::batch::Batch;
 use super::identity::own_gids;
+use super::inbox::{Inbox, LARGEST};
 use super::neighbours::{vlan_of, Neighbours, Place};
 use super::opened::{Failed, Opened, Receiver};
 use crate::address::{Gid, Guids};
@@ -49,8 +49,6 @@ const QUESTION: [u8; 2] = [0; 2];
 const WHOLE: u16 = 1 << 15;
 /// Questions of processes that are not answered yet; more push out the oldest.
 const QUESTIONS: usize = 256;
-/// Most bytes of a batch with its length.
-const LARGEST: usize = 1 << 16;
 /// Bytes that wait until a peer reads; further frames are lost.
 pub(super) const WAITING: usize = 32 << 20;
 
@@ -117,7 +115,7 @@ fn connect(port: PortId, raw: Raw, wire: Box<dyn Wire>) -> io::Result<Opened> {
     sockopt::set_socket_timeout(&there, sockopt::Timeout::Send, Some(FULL))?;
     let setting = Setting { kind: Kind::Raw, mac: raw.mac, sports: Vec::new(), window: WINDOW };
     let here = Arc::new(here);
-    let inbox = Arc::new(Mutex::new(Inbox { here: Arc::clone(&here), taken: VecDeque::new(), bytes: 0 }));
+    let inbox = Arc::new(Mutex::new(Inbox::new(&here)));
     Inbox::note(&inbox, there.as_fd())?;
     let receiver = RawReceiver {
         out: Out { wire, unsent: 0 },
@@ -187,65 +185,6 @@ pub(super) fn ask(sockets: &[BorrowedFd<'_>], own: &GidEntry, ip: &Gid) -> io::R
     Ok(())
 }
 
-/// Where what is given comes out.
-struct Inbox {
-    here: Arc<OwnedFd>,
-    /// What was taken only to make room, the oldest first, and its bytes.
-    taken: VecDeque<Vec<u8>>,
-    bytes: usize,
-}
-
-/// Those of the ports that this process keeps, each by the inode of the socket that leads to it.
-static INBOXES: Mutex<Vec<(u64, Weak<Mutex<Inbox>>)>> = Mutex::new(Vec::new());
-
-impl Inbox {
-    /// Remembers one, and forgets those that are gone.
-    fn note(inbox: &Arc<Mutex<Inbox>>, there: BorrowedFd<'_>) -> io::Result<()> {
-        let socket = rustix::fs::fstat(there)?.st_ino;
-        let mut inboxes = INBOXES.lock().unwrap_or_else(PoisonError::into_inner);
-        inboxes.retain(|(_, inbox)| inbox.strong_count() != 0);
-        inboxes.push((socket, Arc::downgrade(inbox)));
-        Ok(())
-    }
-
-    /// Takes the oldest frames out of a full socket, if its other end is in this process. False: that is elsewhere. It
-    /// fails if too much waits: nobody but this thread may be there to send it.
-    #[cold]
-    fn make_room(there: BorrowedFd<'_>) -> io::Result<bool> {
-        let socket = rustix::fs::fstat(there)?.st_ino;
-        let inboxes = INBOXES.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = inboxes.iter().find(|(known, _)| *known == socket).and_then(|(_, inbox)| inbox.upgrade());
-        drop(inboxes);
-        let Some(inbox) = found else { return Ok(false) };
-        let mut inbox = inbox.lock().unwrap_or_else(PoisonError::into_inner);
-        if inbox.bytes > WAITING {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        let mut batch = vec![0; LARGEST];
-        match recv(&inbox.here, &mut batch, RecvFlags::DONTWAIT) {
-            Ok((len, _)) => {
-                batch.truncate(len);
-                inbox.bytes += len;
-                inbox.taken.push_back(batch);
-            }
-            // Somebody else has.
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        Ok(true)
-    }
-
-    /// Reads the oldest frames; none if there are none.
-    fn take(&mut self, into: &mut [u8]) -> Option<usize> {
-        if let Some(batch) = self.taken.pop_front() {
-            self.bytes -= batch.len();
-            into[..batch.len()].copy_from_slice(&batch);
-            return Some(batch.len());
-        }
-        recv(&self.here, into, RecvFlags::DONTWAIT).ok().map(|(len, _)| len)
-    }
-}
-
 /// The keeper's side.
 struct RawReceiver {
     out: Out,
@@ -299,7 +238,7 @@ impl Receiver for RawReceiver {
         let empty = (0..TURN).any(|_| !self.send_given());
         // Frames may wait in the medium now, or for a neighbour.
         self.set_alarm();
-        !empty || self.out.wire.keeps()
+        !empty || self.out.wire.keeps() || self.neighbours.keep()
     }
 }
 
