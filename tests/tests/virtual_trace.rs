@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
-use tests::stock::{need, verbena};
+use tests::stock::{need, verbena, Ended, Program};
+
+const LIMIT: Duration = Duration::from_secs(120);
 
 fn run(dir: &Path, arguments: &[&str]) -> Output {
     need("ib_write_lat");
@@ -258,5 +261,30 @@ fn what_cannot_be_traced_is_said() {
             .expect("verbena runs");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && said.contains(why), "no `{why}` in: {said}");
+    }
+}
+
+/// Whoever has to write it: a side, which shows what it says only when it fails, or the keeper.
+#[test]
+fn a_trace_that_could_not_be_written_is_an_error() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let trace = dir.path().join("t");
+    let try_it = |count: &str| {
+        let mut command = Command::new(verbena());
+        let test = ["--", "ib_send_lat", "-s", "8", "-n", count];
+        command.args(["perftest", "--clock=virtual", "--trace=t"]).args(test);
+        command.current_dir(dir.path()).env("XDG_RUNTIME_DIR", dir.path());
+        let perftest = Program::start(command);
+        let until = Instant::now() + LIMIT;
+        while fs::remove_file(&trace).is_err() {
+            assert!(Instant::now() < until, "no trace was begun");
+        }
+        perftest.wait(LIMIT)
+    };
+    for count in ["200", "20000"] {
+        // On a busy machine the file may be removed when all is written.
+        let mut tries = (0..5).map(|_| try_it(count)).skip_while(Ended::good);
+        let ended = tries.next().expect("one of five says that the trace is gone");
+        assert!(ended.said.contains("t is not complete"), "{count}: {}:\n{}", ended.how(), ended.said);
     }
 }

@@ -54,5 +54,5 @@ pub use live::LiveCapture;
 pub use manager::{CloseChannel, Execute, OpenChannel, Task, Waiting};
 pub use served::{ServedCard, VECTORS};
 pub use stage::{Buffer, Progress, Stage, StageCard, StageError, StageOptions, Turn};
-pub use virtual_card::{simulated_time, VirtualCard};
+pub use virtual_card::{simulated_time, trace_lost, VirtualCard};
 pub use wall::card::WallCard;

@@ -1,5 +1,6 @@
 //! [`VirtualCard`]: an opened card in simulated time as the driver's backend.
 
+use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -28,6 +29,14 @@ pub fn simulated_time(socket: &Path) -> Result<Option<u64>, OpenError> {
     match Joined::new(socket)? {
         Joined::Wall(_) => Ok(None),
         Joined::Virtual(threads) => Ok(Some(threads.furthest()?)),
+    }
+}
+
+/// Why the trace of the net so far is not complete whose keeper listens at `socket`. `None`: it is, or there is none.
+pub fn trace_lost(socket: &Path) -> Result<Option<io::Error>, OpenError> {
+    match Joined::new(socket)? {
+        Joined::Wall(_) => Ok(None),
+        Joined::Virtual(threads) => Ok(threads.trace_lost()?),
     }
 }
 

@@ -165,6 +165,8 @@ pub struct Trace {
     written: u64,
     count: u32,
     unread_count: u32,
+    /// Why it cannot be written (errno); 0: it can.
+    lost: i32,
     batch: [Span; BATCH],
     unread: [Unread; UNREAD],
 }
@@ -230,8 +232,14 @@ impl Trace {
             Err(error) => {
                 tell!("verbena: the trace ends: {}: {error}", path.display());
                 self.on.store(0, Ordering::Relaxed);
+                self.lost = error.raw_os_error().unwrap_or(libc::EIO);
             }
         }
+    }
+
+    /// Why it is not complete.
+    pub fn lost(&self) -> Option<io::Error> {
+        (self.lost != 0).then(|| io::Error::from_raw_os_error(self.lost))
     }
 
     /// A completion is to be written; when too many wait to be reaped, its times are not known.
@@ -294,5 +302,5 @@ plain! {
     Subject { card, port, place, responder, qpn, message, process }
     Span { start, end, phase, subject, index, bytes }
     Unread { entry, qp, recv, span }
-    Trace { on, path_len, path, written, count, unread_count, batch, unread }
+    Trace { on, path_len, path, written, count, unread_count, lost, batch, unread }
 }

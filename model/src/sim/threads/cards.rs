@@ -1,6 +1,7 @@
 //! What a program does to its cards at its clock: control operations, doorbells.
 
 use std::borrow::Borrow;
+use std::io;
 use std::time::Duration;
 
 use super::lock::Held;
@@ -80,6 +81,14 @@ impl<S: Borrow<Segment>> Threads<S> {
     /// How far the simulated time of the net has advanced (ps).
     pub fn furthest(&self) -> Result<u64, LockError> {
         Ok(self.locked()?.sim().furthest())
+    }
+
+    /// Writes what the trace has gathered. Why it is not complete; `None`: it is.
+    pub fn trace_lost(&self) -> Result<Option<io::Error>, LockError> {
+        let mut held = self.locked()?;
+        let trace = &mut held.sim().trace;
+        trace.flush();
+        Ok(trace.lost())
     }
 
     /// Before memory is freed: waits until all writes in flight to this process have happened.

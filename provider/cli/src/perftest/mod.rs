@@ -118,7 +118,7 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
     if settings.clock == Clock::Virtual {
         say_time(&net, began);
     }
-    let captured = captured(&net, &args);
+    let recorded = captured(&net, &args).and_then(|()| traced(&net, &args));
     let written = write_results(&settings, &run.table, &out);
     if args.cards.trace.is_some() {
         drop(held);
@@ -134,7 +134,7 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
         Outcome::Interrupted(signal) => 128 + signal as u8,
     };
     written?;
-    captured?;
+    recorded?;
     Ok(code)
 }
 
@@ -142,6 +142,15 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
 fn captured(net: &Net, args: &PerftestArgs) -> Result<()> {
     let Some(path) = &args.cards.wire.pcap else { return Ok(()) };
     match model::attach::capture_lost(&net.socket())? {
+        Some(error) => Err(error).with_context(|| format!("{} is not complete", path.display())),
+        None => Ok(()),
+    }
+}
+
+/// Whether all of the trace was written.
+fn traced(net: &Net, args: &PerftestArgs) -> Result<()> {
+    let Some(path) = &args.cards.trace else { return Ok(()) };
+    match model::attach::trace_lost(&net.socket())? {
         Some(error) => Err(error).with_context(|| format!("{} is not complete", path.display())),
         None => Ok(()),
     }
