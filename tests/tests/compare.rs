@@ -6,10 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use scraper::{Html, Selector};
 use serde_json::Value as Json;
-use tests::stock::{need, verbena};
+use tests::stock::{descendants, need, verbena, Program};
+
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// Two spinning programs fill two cores: one pair at a time.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -212,4 +215,32 @@ fn a_run_that_fails_is_named_and_fails_the_command() {
     let warnings = texts(&html, "p.warning");
     assert!(warnings.iter().any(|text| text.contains("--card cx4lx")), "{warnings:?}");
     assert!(warnings.iter().any(|text| text.contains("wall clock")), "{warnings:?}");
+}
+
+/// What was measured before is in the report, and the exit code is that of the signal.
+#[test]
+fn an_interrupted_comparison_keeps_what_it_has() {
+    let dir = tempfile::tempdir().expect("a directory");
+    need("ib_send_lat");
+    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut command = Command::new(verbena());
+    command.args(["compare", "--out", "out", "--cards=f10a", "--tests=send_lat,send_bw,write_bw,read_bw"]);
+    command.current_dir(dir.path()).env("XDG_RUNTIME_DIR", dir.path());
+    let comparison = Program::start(command);
+    let until = Instant::now() + LIMIT;
+    let mut sides = BTreeSet::new();
+    // Each run has two; the second one has begun, so the first one has ended.
+    while sides.len() < 4 {
+        assert!(Instant::now() < until, "only {sides:?} are seen of the programs");
+        let is_side = |pid: &u32| {
+            fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("ib_"))
+        };
+        sides.extend(descendants(comparison.pid()).into_iter().filter(is_side));
+    }
+    comparison.signal(libc::SIGINT);
+    let ended = comparison.wait(LIMIT);
+    assert!(ended.how().contains("130"), "{}:\n{}", ended.how(), ended.said);
+    assert!(ended.said.contains(" runs are done"), "{}", ended.said);
+    let results = fs::read_to_string(dir.path().join("out/results.csv")).expect("results");
+    assert!(results.lines().count() > 1, "{results}");
 }

@@ -33,9 +33,10 @@ use self::plan::{Outcome, Plan};
 use super::perftest::signals;
 use crate::output;
 
-/// Runs the matrix and writes the report; exit code 1 when a run failed or a figure changed.
+/// Runs the matrix and writes the report; exit code 1 when a run failed or a figure changed. After a signal the report has what was
+/// measured before it.
 pub fn compare(args: CompareArgs) -> Result<u8> {
-    signals::watch();
+    signals::watch_one();
     // What can be wrong with the files is said before the long run.
     let golden = args.check.as_ref().map(|path| Golden::load(path)).transpose()?;
     let added = added::read(&args.add)?;
@@ -64,9 +65,13 @@ pub fn compare(args: CompareArgs) -> Result<u8> {
         model::tell!("verbena: {note}");
     }
     output::print(format_args!("{}", table::summary(&outcome.panels)));
-    let runs = plan.cells().len() + outcome.budgets.len();
+    let ended = if signals::received().is_some() { done.len() } else { plan.cells().len() };
+    let runs = ended + outcome.budgets.len();
     model::tell!("verbena: {runs} runs took {:.0} s", took.as_secs_f64());
     put(&args, &plan, &outcome)?;
+    if let Some(signal) = signals::received() {
+        return Ok(128 + signal as u8);
+    }
     if done.is_empty() {
         bail!("no run gave a result");
     }

@@ -151,7 +151,7 @@ impl Plan {
         bar
     }
 
-    /// Runs every cell; a failed one is reported and the others continue.
+    /// Runs every cell; a failed one is reported and the others continue. A signal ends it.
     pub fn run(&self, dir: &Path, bar: &ProgressBar) -> Result<(Vec<Done>, Vec<String>)> {
         let (mut done, mut failed) = (Vec::new(), Vec::new());
         let mut position = 0;
@@ -174,7 +174,10 @@ impl Plan {
             });
             match result.and_then(|said| text::parse(&said)) {
                 Ok(mut runs) => done.extend(runs.pop().map(|run| Done { cell: cell.clone(), run })),
-                Err(error) if signals::received().is_some() => return Err(error),
+                Err(error) if signals::received().is_some() => {
+                    failed.push(format!("{error:#}: {} of {} runs are done", done.len(), self.cells().len()));
+                    break;
+                }
                 Err(error) => failed.push(format!("{error:#}")),
             }
             position += cell.rows as u64;
@@ -197,17 +200,19 @@ impl Plan {
         cells
     }
 
-    /// The phase budgets; the wall clock has no trace.
+    /// The phase budgets; the wall clock has no trace. A signal ends it, too.
     pub fn budgets(&self, dir: &Path, bar: &ProgressBar) -> Result<(Vec<CardBudget>, Vec<String>)> {
         let (mut budgets, mut failed) = (Vec::new(), Vec::new());
         if self.clock == Clock::Wall {
             return Ok((budgets, failed));
         }
         for (card, test, verb, bytes) in self.budget_cells() {
+            if signals::received().is_some() {
+                break;
+            }
             bar.set_message(format!("phases of {test}, {bytes} bytes, on {card}"));
             match budgets::measure(card, test, verb, bytes, self.mtu(card), dir) {
                 Ok(budget) => budgets.push(budget),
-                Err(error) if signals::received().is_some() => return Err(error),
                 Err(error) => failed.push(format!("{error:#}")),
             }
             bar.inc(1);

@@ -68,10 +68,18 @@ pub fn matrix(args: MatrixArgs) -> Result<u8> {
     // Programs and their directories do not outlive the command.
     signals::watch_one();
     let mut reasons = Vec::new();
-    for row in &rows {
+    let mut ended = Ok(());
+    'rows: for row in &rows {
         let mut words = Vec::new();
         for release in &releases {
-            let verdict = cell::run(row, release)?;
+            let verdict = match cell::run(row, release) {
+                Ok(verdict) => verdict,
+                // What is known by now is said all the same.
+                Err(error) => {
+                    ended = Err(error);
+                    break 'rows;
+                }
+            };
             words.push(match verdict {
                 Verdict::Pass => "pass".to_owned(),
                 Verdict::NotInstalled => "not installed".to_owned(),
@@ -89,6 +97,7 @@ pub fn matrix(args: MatrixArgs) -> Result<u8> {
     for remedy in &absent {
         say!("\nnot installed: {remedy}");
     }
+    ended?;
     Ok(u8::from(!reasons.is_empty()))
 }
 
