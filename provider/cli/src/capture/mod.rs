@@ -99,7 +99,7 @@ pub fn capture(args: CaptureArgs) -> Result<u8> {
         None => Sink::Lines(Lines::new(capture.is_simulated())),
     };
     // From here on: to open a file may take as long as somebody wants to read it.
-    signals::watch_one();
+    signals::watch();
     model::tell!("verbena: capturing {}; Ctrl-C ends it", subject(&net, &view));
     let mut taken = 0;
     let read = take_all(&capture, &mut sink, args.count.unwrap_or(u64::MAX), &mut taken);

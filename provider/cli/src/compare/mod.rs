@@ -36,7 +36,7 @@ use crate::output;
 /// Runs the matrix and writes the report; exit code 1 when a run failed or a figure changed. After a signal the report has what was
 /// measured before it.
 pub fn compare(args: CompareArgs) -> Result<u8> {
-    signals::watch_one();
+    signals::watch();
     // What can be wrong with the files is said before the long run.
     let golden = args.check.as_ref().map(|path| Golden::load(path)).transpose()?;
     let added = added::read(&args.add)?;

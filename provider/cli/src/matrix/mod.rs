@@ -66,7 +66,7 @@ pub fn matrix(args: MatrixArgs) -> Result<u8> {
         &titles.iter().map(|_| "---".to_owned()).collect::<Vec<_>>(),
     );
     // Programs and their directories do not outlive the command.
-    signals::watch_one();
+    signals::watch();
     let mut reasons = Vec::new();
     let mut ended = Ok(());
     'rows: for row in &rows {

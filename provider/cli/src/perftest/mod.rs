@@ -222,8 +222,9 @@ impl Run<'_> {
             if signals::received().is_some() {
                 client.end(Signal::INT);
                 server.end(Signal::INT);
-                // What the client still said.
-                for line in lines.iter() {
+                // What the client still says. A child of its own may have its output, too, and go on.
+                let until = Instant::now() + PARTING_TIME;
+                while let Ok(line) = lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
                     self.table.feed(&line);
                     self.progress.print(&line);
                 }

@@ -13,23 +13,15 @@ extern "C" fn note(signal: libc::c_int) {
     RECEIVED.store(signal, Ordering::Relaxed);
 }
 
-/// Notes SIGINT, SIGTERM and SIGHUP from now on instead of dying of them.
+/// Notes the first SIGINT, SIGTERM and SIGHUP from now on instead of dying of it. Who sends a second one means it: the process
+/// dies of that, whatever it waits for.
 pub fn watch() {
     for signal in SIGNALS {
-        // SAFETY: the handler only stores to an atomic.
-        unsafe { libc::signal(signal, note as *const () as libc::sighandler_t) };
-    }
-}
-
-/// The same for the first one. Who sends a second one means it: the process dies of that, whatever it waits for.
-pub fn watch_one() {
-    watch();
-    for signal in SIGNALS {
-        // SAFETY: a set of signals and flags are plain data; both calls read and write them only.
+        // SAFETY: zero is an action; the handler only stores to an atomic, and the call reads the action only.
         unsafe {
             let mut action = std::mem::zeroed::<libc::sigaction>();
-            libc::sigaction(signal, std::ptr::null(), &raw mut action);
-            action.sa_flags |= libc::SA_RESETHAND;
+            action.sa_sigaction = note as *const () as libc::sighandler_t;
+            action.sa_flags = libc::SA_RESTART | libc::SA_RESETHAND;
             libc::sigaction(signal, &raw const action, std::ptr::null_mut());
         }
     }

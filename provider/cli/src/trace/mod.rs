@@ -84,6 +84,7 @@ pub fn trace(args: TraceArgs) -> Result<u8> {
             (path, Some(reported))
         }
     };
+    signals::check()?;
     let trace = read(&path)?;
     make_out()?;
     let mut written = Vec::new();
