@@ -111,7 +111,7 @@ impl Drop for Net {
             std::thread::sleep(Duration::from_millis(5));
         }
         if !std::thread::panicking() {
-            assert!(keeper.is_finished(), "the keeper did not end within 5 s of its last connection");
+            assert!(keeper.is_finished(), "the keeper did not end within 30 s of its last connection");
             keeper.join().expect("the keeper ended well");
         }
     }

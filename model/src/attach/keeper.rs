@@ -80,7 +80,8 @@ impl From<u8> for NetOptions {
     }
 }
 
-/// Runs the keeper of a net (a number of cards, or options), until its last connection has ended.
+/// Runs the keeper of a net (a number of cards, or options), until its last connection has ended, and
+/// what is left to do then.
 pub fn run_keeper(socket: &Path, options: impl Into<NetOptions>) -> Result<(), KeeperError> {
     run_keeper_of(socket, options, HEAP_BYTES)
 }
@@ -175,7 +176,7 @@ pub fn run_keeper_of(
             let soon = || segment::now_ns() + PATIENCE.as_nanos() as u64;
             Box::new(move |segment: &Segment| guarded(soon(), || looks.look(segment))) as _
         }),
-        on_alone: Box::new(|segment, time| guarded(false, || leaves_by(segment, time))),
+        on_alone: Box::new(|segment, time| guarded(false, || waits_for_late(segment, time))),
     })
 }
 
@@ -269,8 +270,8 @@ fn run_timers(
     runner.get_or_init(|| Runner::new(Membership::new(Arc::clone(segment)))).run_timers(PATIENCE)
 }
 
-/// Whether a frame that a fault delays is to leave the net before a time (ns), though its sender has ended.
-fn leaves_by(segment: &Segment, time: u64) -> bool {
+/// Whether a frame that a fault delays is due before a time (ns): it may leave the net, though its sender has ended.
+fn waits_for_late(segment: &Segment, time: u64) -> bool {
     let membership = Membership::new(segment);
     let link = &membership.net().link;
     link.outside().any() && link.late_at().is_some_and(|at| at < time)

@@ -74,8 +74,9 @@ impl Tap {
         if p.is_frame() {
             return self.carry_slow(area, world, (p, way), env);
         }
-        if (exact || mode.is_cut()) && world.is_cut(way, || env.now()) {
-            return world.count_cut(way, p.count.into(), env.now());
+        let mut now = None;
+        if (exact || mode.is_cut()) && world.is_cut(way, || *now.get_or_insert_with(|| env.now())) {
+            return world.count_cut(way, p.count.into(), now.unwrap_or_else(|| env.now()));
         }
         if mode.has_bonds() {
             match p.transport {

@@ -25,7 +25,7 @@ const A_MOMENT: u64 = 200_000;
 /// that enters its island again and again is not caught outside before that is longer than it stays.
 const CLOSED: u64 = 10_000_000;
 const LONGEST_CLOSED: u64 = 16 * CLOSED;
-const OPEN: u64 = 4;
+const OPEN_FACTOR: u64 = 4;
 
 /// Why the lock was not taken.
 #[derive(Debug, thiserror::Error)]
@@ -157,7 +157,7 @@ impl Segment {
             Err(tid) if opens == until => Err(tid),
             Err(_) => {
                 gate.open();
-                let _ = lock.wait_idle(until.min(now_ns().saturating_add(OPEN * *closed)));
+                let _ = lock.wait_idle(until.min(now_ns().saturating_add(OPEN_FACTOR * *closed)));
                 gate.close();
                 *closed = (2 * *closed).min(LONGEST_CLOSED);
                 Ok(None)

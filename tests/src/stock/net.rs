@@ -198,7 +198,7 @@ impl Drop for StockNet {
     fn drop(&mut self) {
         // The keeper goes with its programs; the directory must not go before it.
         let start = Instant::now();
-        while !keepers(&self.name).is_empty() && start.elapsed() < Duration::from_secs(2) {
+        while !keepers(&self.name).is_empty() && start.elapsed() < Duration::from_secs(5) {
             std::thread::sleep(Duration::from_millis(5));
         }
         // A killed keeper's files are removed by the next one in this directory; there is none.

@@ -147,7 +147,7 @@ fn what_is_late_leaves_after_its_sender_has_ended() {
     let common = ["-d", "verbena0", "-p", &port, "-g", "0", "-n", "3"];
     let mut server = two.start(0, "ibv_rc_pingpong", &common);
     assert!(wait_until_listening(&mut server, port.parse().unwrap(), LIMIT), "{}", server.said());
-    let options = [&two.options(1)[..], &["--fault", "delay by=300ms ack"]].concat();
+    let options = [&two.options(1)[..], &["--fault", "delay by=150ms ack"]].concat();
     let arguments = [&common[..], &["127.0.0.1"]].concat();
     let client = Program::start(two.nets[1].command(&options, "ibv_rc_pingpong", &arguments));
     expect_good([client, server]);

@@ -119,7 +119,7 @@ impl Neighbours {
     }
 
     /// Whether frames wait for one to answer.
-    pub fn keep(&self) -> bool {
+    pub fn has_waiting(&self) -> bool {
         self.entries.values().any(|entry| !entry.waiting.is_empty())
     }
 

@@ -238,7 +238,7 @@ impl Receiver for RawReceiver {
         let empty = (0..TURN).any(|_| !self.send_given());
         // Frames may wait in the medium now, or for a neighbour.
         self.set_alarm();
-        !empty || self.out.wire.keeps() || self.neighbours.keep()
+        !empty || self.out.wire.keeps() || self.neighbours.has_waiting()
     }
 }
 

@@ -1,7 +1,8 @@
 //! The medium `stream:PATH`: frames in a UNIX stream, each after its length in four bytes, as QEMU's `-netdev stream` has
-//! it. The port listens; a peer that connects when there is one already takes its place.
+//! it. The port listens; a peer that connects when there is one already takes its place, once what that one has sent is read.
 
 use std::io;
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -124,6 +125,8 @@ impl Peer {
             Err(error) => {
                 self.closed = true;
                 self.unsent.clear();
+                // If it is there after all, it finds out, and can connect again.
+                let _ = self.socket.shutdown(Shutdown::Write);
                 Err(error.into())
             }
         }

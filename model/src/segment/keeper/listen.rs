@@ -30,7 +30,8 @@ pub(in crate::segment) struct Listener {
     path: PathBuf,
     /// This keeper made the directory, and removes it if it is empty at the end.
     made_directory: bool,
-    removed: bool,
+    /// The file is.
+    pub(in crate::segment) removed: bool,
     /// When to look for clients again. Those that no descriptor is left for keep the socket readable.
     pub(in crate::segment) accept_at: u64,
 }

@@ -17,7 +17,7 @@ pub type OnMemberGone = Box<dyn FnMut(&Segment, u16) -> bool>;
 pub type OnTimer = Box<dyn FnMut(&Arc<Segment>) -> u64>;
 /// Looks if it is time, returns when it is again.
 pub type OnLook = Box<dyn FnMut(&Segment) -> u64>;
-/// Called with a time.
+/// Called with a time (ns); whether there is something to do before it.
 pub type OnAlone = Box<dyn FnMut(&Segment, u64) -> bool>;
 
 /// Works beside the keeper, in a thread of its own, until the descriptor is readable.

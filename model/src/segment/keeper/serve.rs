@@ -45,7 +45,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// The least sleep between two runs of the timers.
 const TIMER_PAUSE: Duration = Duration::from_micros(50);
 
-/// Keeps a segment until its last connection has ended (or none came).
+/// Keeps a segment until its last connection has ended (or none came), and what is left to do then, for at most [`LINGER`].
 pub fn run(options: KeeperOptions) -> Result<(), KeeperError> {
     let (segment, handles) = create::segment(options.world_bytes, options.heap_bytes, options.sockets)?;
     (options.init)(&segment);
@@ -201,7 +201,7 @@ impl Keeper {
             }
             let limit = now_ns() + GREETING.as_nanos() as u64;
             self.clients.push(Client { connection, role: Role::Greeting(limit), pid: 0, watches: false });
-            (self.alone_until, self.ends_at) = (self.started + AT_LEAST.as_nanos() as u64, 0);
+            self.alone_until = self.started + AT_LEAST.as_nanos() as u64;
         }
     }
 
@@ -259,6 +259,7 @@ impl Keeper {
             _ => KEEPER_MEMBER,
         };
         if member != KEEPER_MEMBER {
+            self.ends_at = 0;
             let entry = &self.segment.tables().members[usize::from(member)];
             entry.pid.store(pid, Ordering::Relaxed);
             entry.generation.fetch_add(1, Ordering::Relaxed);
@@ -349,7 +350,7 @@ impl Keeper {
         });
     }
 
-    /// Nobody needs the segment: true when the socket file is removed and the keeper ends.
+    /// Nobody needs the segment: the socket file is removed; true when the keeper ends.
     fn finish(&mut self) -> bool {
         let now = now_ns();
         if self.ends_at == 0 {
@@ -362,19 +363,23 @@ impl Keeper {
         if may_wait && !self.unclean.is_empty() {
             return false;
         }
-        // A keeper that starts now must not see our file as a live one and then find it removed.
-        let alone = self.listener.lock();
+        if !self.listener.removed {
+            // A keeper that starts now must not see our file as a live one and then find it removed.
+            let _alone = self.listener.lock();
+            self.accept_all();
+            if !self.is_alone() {
+                return false;
+            }
+            self.listener.remove();
+        }
+        // A process may have connected in between; it is served although the file is gone.
         self.accept_all();
         if !self.is_alone() {
             return false;
         }
-        self.listener.remove();
-        drop(alone);
         // The files of the net may be those of another keeper now.
         self.on_look = None;
-        // A process may have connected in between; it is served although the file is gone.
-        self.accept_all();
-        self.is_alone() && !(may_wait && (self.on_alone)(&self.segment, self.ends_at))
+        !(may_wait && (self.on_alone)(&self.segment, self.ends_at))
     }
 
     /// Whether the segment is needed by nobody.

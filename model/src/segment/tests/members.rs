@@ -227,10 +227,11 @@ fn all_the_cards_are_to_be_had_between_two_runs_of_an_island() {
         for _ in 0..5 {
             let start = Instant::now();
             let guard = b.lock(Duration::from_secs(20));
-            end.store(guard.is_err(), Ordering::Relaxed);
             // Runs of 50 ms: it is closed for 10, 20, 40 and 80.
-            drop(guard.unwrap());
-            assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+            let (had, took) = (guard.map(drop), start.elapsed());
+            let good = had.is_ok() && took < Duration::from_secs(10);
+            end.store(!good, Ordering::Relaxed);
+            assert!(good, "{had:?} after {took:?}");
             std::thread::sleep(Duration::from_millis(60));
         }
         end.store(true, Ordering::Relaxed);

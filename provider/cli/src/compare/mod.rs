@@ -68,9 +68,14 @@ pub fn compare(args: CompareArgs) -> Result<u8> {
     let ended = if signals::received().is_some() { done.len() } else { plan.cells().len() };
     let runs = ended + outcome.budgets.len();
     model::tell!("verbena: {runs} runs took {:.0} s", took.as_secs_f64());
-    put(&args, &plan, &outcome)?;
-    if let Some(signal) = signals::received() {
-        return Ok(128 + signal as u8);
+    let interrupted = signals::received().map(|signal| 128 + signal as u8);
+    match interrupted {
+        // The report of an earlier comparison stays.
+        Some(code) if done.is_empty() => return Ok(code),
+        _ => put(&args, &plan, &outcome)?,
+    }
+    if let Some(code) = interrupted {
+        return Ok(code);
     }
     if done.is_empty() {
         bail!("no run gave a result");

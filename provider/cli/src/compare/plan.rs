@@ -207,7 +207,9 @@ impl Plan {
             return Ok((budgets, failed));
         }
         for (card, test, verb, bytes) in self.budget_cells() {
-            if signals::received().is_some() {
+            if let Some(signal) = signals::received() {
+                let (count, all) = (budgets.len(), self.budget_cells().len());
+                failed.push(format!("ended by signal {signal}: {count} of {all} phase budgets are done"));
                 break;
             }
             bar.set_message(format!("phases of {test}, {bytes} bytes, on {card}"));

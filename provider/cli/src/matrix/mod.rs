@@ -76,6 +76,7 @@ pub fn matrix(args: MatrixArgs) -> Result<u8> {
                 Ok(verdict) => verdict,
                 // What is known by now is said all the same.
                 Err(error) => {
+                    print_row(&row.line(), width, &titles, &words);
                     ended = Err(error);
                     break 'rows;
                 }
@@ -96,6 +97,10 @@ pub fn matrix(args: MatrixArgs) -> Result<u8> {
     }
     for remedy in &absent {
         say!("\nnot installed: {remedy}");
+    }
+    if let (Err(error), Some(signal)) = (&ended, signals::received()) {
+        model::tell!("verbena: {error:#}");
+        return Ok(128 + signal as u8);
     }
     ended?;
     Ok(u8::from(!reasons.is_empty()))

@@ -225,6 +225,9 @@ impl Run<'_> {
                 // What the client still says. A child of its own may have its output, too, and go on.
                 let until = Instant::now() + PARTING_TIME;
                 while let Ok(line) = lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                    if Instant::now() >= until {
+                        break;
+                    }
                     self.table.feed(&line);
                     self.progress.print(&line);
                 }

@@ -1,29 +1,43 @@
 //! Ctrl-C and its relatives: kept for later, so that both sides can be ended in order.
 #![allow(unsafe_code)]
 
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use anyhow::{anyhow, Result};
 
 const SIGNALS: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
 static RECEIVED: AtomicI32 = AtomicI32::new(0);
+/// When it came (ms of the machine's clock).
+static SINCE: AtomicU64 = AtomicU64::new(0);
+/// One Ctrl-C may arrive several times in so many ms: from the terminal, and from the command that started this one.
+const SAME: u64 = 500;
 
+/// Async-signal-safe, as signal-safety(7) has it.
 extern "C" fn note(signal: libc::c_int) {
-    RECEIVED.store(signal, Ordering::Relaxed);
+    let now = {
+        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: writes the time.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+        now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+    };
+    if RECEIVED.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        SINCE.store(now, Ordering::Relaxed);
+    } else if now.saturating_sub(SINCE.load(Ordering::Relaxed)) > SAME {
+        // SAFETY: numbers only. It ends the process when this handler has ended.
+        unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
+    }
 }
 
-/// Notes the first SIGINT, SIGTERM and SIGHUP from now on instead of dying of it. Who sends a second one means it: the process
+/// Notes the first SIGINT, SIGTERM or SIGHUP from now on instead of dying of it. Who sends a second one means it: the process
 /// dies of that, whatever it waits for.
 pub fn watch() {
     for signal in SIGNALS {
-        // SAFETY: zero is an action; the handler only stores to an atomic, and the call reads the action only.
-        unsafe {
-            let mut action = std::mem::zeroed::<libc::sigaction>();
-            action.sa_sigaction = note as *const () as libc::sighandler_t;
-            action.sa_flags = libc::SA_RESTART | libc::SA_RESETHAND;
-            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
-        }
+        // SAFETY: the handler only reads the clock and uses atomics, or ends the process.
+        unsafe { libc::signal(signal, note as *const () as libc::sighandler_t) };
     }
 }
 
