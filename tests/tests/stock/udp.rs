@@ -150,7 +150,12 @@ fn what_is_late_leaves_after_its_sender_has_ended() {
     let options = [&two.options(1)[..], &["--fault", "delay by=150ms ack"]].concat();
     let arguments = [&common[..], &["127.0.0.1"]].concat();
     let client = Program::start(two.nets[1].command(&options, "ibv_rc_pingpong", &arguments));
-    expect_good([client, server]);
+    let ended = client.wait(LIMIT);
+    assert!(ended.good(), "{}: {}", ended.how(), ended.said);
+    // A new net of that name is not the one that still sends.
+    let options = [&two.options(1)[..], &["--fault", "mark"]].concat();
+    let next = Program::start(two.nets[1].command(&options, "true", &[]));
+    expect_good([next, server]);
     two.expect_gone();
 }
 
