@@ -6,11 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use scraper::{Html, Selector};
 use serde_json::Value as Json;
-use tests::stock::{descendants, need, verbena, Program};
+use tests::stock::{descendants, need, verbena, wait_for, Program};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -227,17 +227,14 @@ fn an_interrupted_comparison_keeps_what_it_has() {
     command.args(["compare", "--out", "out", "--cards=f10a", "--tests=send_lat,send_bw,write_bw,read_bw"]);
     command.current_dir(dir.path()).env("XDG_RUNTIME_DIR", dir.path());
     let comparison = Program::start(command);
-    let until = Instant::now() + LIMIT;
+    let is_side =
+        |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("ib_"));
     let mut sides = BTreeSet::new();
     // Each run has two; the second one has begun, so the first one has ended.
-    while sides.len() < 4 {
-        assert!(Instant::now() < until, "only {sides:?} are seen of the programs");
-        let is_side = |pid: &u32| {
-            fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("ib_"))
-        };
-        std::thread::sleep(Duration::from_millis(1));
+    wait_for("no second run has begun", || {
         sides.extend(descendants(comparison.pid()).into_iter().filter(is_side));
-    }
+        sides.len() >= 4
+    });
     // A terminal, timeout(1) or a shell may say it twice.
     (0..2).for_each(|_| comparison.signal(libc::SIGINT));
     let ended = comparison.wait(LIMIT);

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value as Json;
-use tests::stock::{need, verbena, Ended, Program};
+use tests::stock::{need, verbena, wait_for, Ended, Program};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -275,11 +275,7 @@ fn a_trace_that_could_not_be_written_is_an_error() {
         command.args(["perftest", "--clock=virtual", "--trace=t"]).args(test);
         command.current_dir(dir.path()).env("XDG_RUNTIME_DIR", dir.path());
         let perftest = Program::start(command);
-        let until = Instant::now() + LIMIT;
-        while fs::remove_file(&trace).is_err() {
-            assert!(Instant::now() < until, "no trace was begun");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        wait_for("no trace was begun", || fs::remove_file(&trace).is_ok());
         perftest.wait(LIMIT)
     };
     for count in ["200", "20000"] {

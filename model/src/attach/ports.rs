@@ -241,17 +241,19 @@ fn receive(segment: Arc<Segment>, ports: Vec<(PortId, Box<dyn Receiver>)>, stop:
 fn leave(ports: &mut [Port]) {
     let until = Instant::now() + LEAVING;
     let mut arrivals = Arrivals::default();
-    let mut waits = |Port { id, receiver, .. }: &mut Port| {
-        let waits = receiver.forward();
-        if waits {
-            arrivals.clear();
-            // Neighbours answer. The rest comes too late.
-            let _ = receiver.receive(*id, &mut arrivals);
+    let mut turn = || {
+        let mut waits = false;
+        for Port { id, receiver, .. } in &mut *ports {
+            if receiver.forward() {
+                waits = true;
+                arrivals.clear();
+                // The medium is tried again, and neighbours answer. The rest comes too late.
+                let _ = receiver.receive(*id, &mut arrivals);
+            }
         }
         waits
     };
-    let mut wait = || ports.iter_mut().fold(false, |any, port| waits(port) | any);
-    while guarded(false, &mut wait) && Instant::now() < until {
+    while guarded(false, &mut turn) && Instant::now() < until {
         std::thread::sleep(AGAIN);
     }
 }

@@ -1,17 +1,29 @@
 //! Datagrams and unreliable connections of ports that carry Ethernet frames.
 
+use std::net::Ipv4Addr;
 use std::os::unix::net::UnixDatagram;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use driver::Device;
 use fpga_regs::{QpType, WqeOpcode};
 use model::attach::NetOptions;
 use model::link::{LinkOptions, Wire};
-use tests::{connect, Net, Options, Peer};
+use tests::{connect, Net, Options, Peer, TestCard};
 
 use super::raw::{net, LIMIT};
 
 /// A group, as a GID.
 const GROUP: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 224, 1, 2, 3];
+
+/// A queue pair for datagrams, by IPv4.
+fn datagrams(card: &Arc<Device<TestCard>>) -> Peer<TestCard> {
+    let peer = Peer::new(card, Options { qp_type: QpType::UD, gid: 1, ..Options::default() });
+    peer.init();
+    peer.rtr(0, [0; 16], 0);
+    peer.rts();
+    peer
+}
 
 /// No answer tells an unreliable queue pair to go on: what was posted leaves all the same, and so it does within the card.
 #[test]
@@ -53,13 +65,9 @@ fn groups_have_members_on_the_port_itself() {
     socket.set_read_timeout(Some(LIMIT)).expect("a limit");
     let net = net(1, &format!("0=dgram:{},{}", port.display(), peer.display()));
     let card = net.open(0);
-    let options = Options { qp_type: QpType::UD, gid: 1, ..Options::default() };
     let members: Vec<_> = (0..3)
         .map(|_| {
-            let member = Peer::new(&card, options);
-            member.init();
-            member.rtr(0, [0; 16], 0);
-            member.rts();
+            let member = datagrams(&card);
             member.qp.attach_mcast(&GROUP).expect("joined");
             member.recv(7, &[member.sge(0, 2000)]);
             member
@@ -108,11 +116,7 @@ fn what_is_late_leaves_after_the_net_has_ended() {
         ..LinkOptions::default()
     };
     let net = Net::with(NetOptions { link, ..NetOptions::from(1) });
-    let options = Options { qp_type: QpType::UD, gid: 1, ..Options::default() };
-    let x = Peer::new(&net.open(0), options);
-    x.init();
-    x.rtr(0, [0; 16], 0);
-    x.rts();
+    let x = datagrams(&net.open(0));
     let ah = x.pd.create_ah(&x.av(GROUP)).expect("an AH");
     let reader = std::thread::spawn(move || {
         let mut frame = [0; 5000];
@@ -145,16 +149,9 @@ fn what_waits_for_a_neighbour_leaves_after_the_net_has_ended() {
     let socket = UnixDatagram::bind(&peer).expect("a socket");
     socket.set_read_timeout(Some(LIMIT)).expect("a limit");
     let net = net(1, &format!("0=dgram:{},{}", port.display(), peer.display()));
-    let options = Options { qp_type: QpType::UD, gid: 1, ..Options::default() };
-    let x = Peer::new(&net.open(0), options);
-    x.init();
-    x.rtr(0, [0; 16], 0);
-    x.rts();
+    let x = datagrams(&net.open(0));
     let to = [198, 18, 99, 99];
-    let mut gid = [0; 16];
-    (gid[10], gid[11]) = (0xff, 0xff);
-    gid[12..].copy_from_slice(&to);
-    let ah = x.pd.create_ah(&x.av(gid)).expect("an AH");
+    let ah = x.pd.create_ah(&x.av(Ipv4Addr::from(to).to_ipv6_mapped().octets())).expect("an AH");
     let neighbour = std::thread::spawn(move || {
         let mut frame = [0; 5000];
         let mut came = 0;

@@ -138,11 +138,7 @@ impl Wire for Dgram {
     }
 
     fn due(&self) -> Option<u64> {
-        self.keeps().then_some(self.due)
-    }
-
-    fn keeps(&self) -> bool {
-        !self.waiting.is_empty()
+        (!self.waiting.is_empty()).then_some(self.due)
     }
 
     fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {

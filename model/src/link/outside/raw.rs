@@ -68,7 +68,7 @@ pub(super) trait Wire: Send {
     }
     /// Whether it has kept something.
     fn keeps(&self) -> bool {
-        false
+        self.due().is_some()
     }
     /// Reads the next frame without waiting; none if there is none. What is longer than `into` is lost.
     fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>>;
@@ -234,7 +234,6 @@ impl Receiver for RawReceiver {
     }
 
     fn forward(&mut self) -> bool {
-        self.out.unsent += self.out.wire.flush();
         let empty = (0..TURN).any(|_| !self.send_given());
         // Frames may wait in the medium now, or for a neighbour.
         self.set_alarm();

@@ -162,12 +162,14 @@ pub(super) fn send(port: &OutsidePort, sockets: &[BorrowedFd<'_>], batch: &Batch
     let index = (0..sockets.len()).find(|&index| port.sport(index) == path.udp_sport);
     let Some(socket) = index.map(|index| sockets[index]) else { return Err(io::ErrorKind::NotFound.into()) };
     let skipped = Ethernet::BYTES + path.network.header_len() + Udp::BYTES;
-    let bodies: Vec<_> = batch.frames().map(|frame| &frame[skipped..]).collect();
-    let segment = bodies.first().map_or(0, |first| first.len());
-    let together = if segment <= SHORT { bodies.concat() } else { Vec::new() };
-    let parts: Vec<_> = match together.is_empty() {
-        true => bodies.into_iter().map(IoSlice::new).collect(),
-        false => vec![IoSlice::new(&together)],
+    let bodies = || batch.frames().map(|frame| &frame[skipped..]);
+    let segment = bodies().next().map_or(0, <[u8]>::len);
+    let together;
+    let parts: Vec<_> = if segment <= SHORT {
+        together = bodies().collect::<Vec<_>>().concat();
+        vec![IoSlice::new(&together)]
+    } else {
+        bodies().map(IoSlice::new).collect()
     };
     let (to, tos) = match path.network {
         Network::V4(ip) => (IpAddr::from(ip.dst), ip.tos),

@@ -68,7 +68,7 @@ pub fn run(options: KeeperOptions) -> Result<(), KeeperError> {
         on_look: options.on_look,
         on_alone: options.on_alone,
         alone_until: started + GRACE.as_nanos() as u64,
-        ends_at: 0,
+        ends_at: None,
         started,
     };
     let result = keeper.serve();
@@ -97,8 +97,8 @@ struct Keeper {
     on_alone: OnAlone,
     /// When to end at the earliest, without clients.
     alone_until: u64,
-    /// And at the latest, whatever is left to do. 0: that is not decided.
-    ends_at: u64,
+    /// And at the latest, whatever is left to do; once that is decided.
+    ends_at: Option<u64>,
     started: u64,
 }
 
@@ -259,7 +259,7 @@ impl Keeper {
             _ => KEEPER_MEMBER,
         };
         if member != KEEPER_MEMBER {
-            self.ends_at = 0;
+            self.ends_at = None;
             let entry = &self.segment.tables().members[usize::from(member)];
             entry.pid.store(pid, Ordering::Relaxed);
             entry.generation.fetch_add(1, Ordering::Relaxed);
@@ -353,10 +353,8 @@ impl Keeper {
     /// Nobody needs the segment: the socket file is removed; true when the keeper ends.
     fn finish(&mut self) -> bool {
         let now = now_ns();
-        if self.ends_at == 0 {
-            self.ends_at = now + LINGER.as_nanos() as u64;
-        }
-        let may_wait = now < self.ends_at;
+        let ends_at = *self.ends_at.get_or_insert(now + LINGER.as_nanos() as u64);
+        let may_wait = now < ends_at;
         // Looks again then.
         self.alone_until = now + PAUSE.as_nanos() as u64;
         // What members leave is written, too, while others know the net.
@@ -379,7 +377,7 @@ impl Keeper {
         }
         // The files of the net may be those of another keeper now.
         self.on_look = None;
-        !(may_wait && (self.on_alone)(&self.segment, self.ends_at))
+        !(may_wait && (self.on_alone)(&self.segment, ends_at))
     }
 
     /// Whether the segment is needed by nobody.

@@ -65,14 +65,13 @@ pub fn compare(args: CompareArgs) -> Result<u8> {
         model::tell!("verbena: {note}");
     }
     output::print(format_args!("{}", table::summary(&outcome.panels)));
-    let ended = if signals::received().is_some() { done.len() } else { plan.cells().len() };
+    let interrupted = signals::received().map(signals::exit_code);
+    let ended = if interrupted.is_some() { done.len() } else { plan.cells().len() };
     let runs = ended + outcome.budgets.len();
     model::tell!("verbena: {runs} runs took {:.0} s", took.as_secs_f64());
-    let interrupted = signals::received().map(|signal| 128 + signal as u8);
-    match interrupted {
-        // The report of an earlier comparison stays.
-        Some(code) if done.is_empty() => return Ok(code),
-        _ => put(&args, &plan, &outcome)?,
+    // Without results, the report of an earlier comparison stays.
+    if interrupted.is_none() || !done.is_empty() {
+        put(&args, &plan, &outcome)?;
     }
     if let Some(code) = interrupted {
         return Ok(code);

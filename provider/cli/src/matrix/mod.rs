@@ -100,7 +100,7 @@ pub fn matrix(args: MatrixArgs) -> Result<u8> {
     }
     if let (Err(error), Some(signal)) = (&ended, signals::received()) {
         model::tell!("verbena: {error:#}");
-        return Ok(128 + signal as u8);
+        return Ok(signals::exit_code(signal));
     }
     ended?;
     Ok(u8::from(!reasons.is_empty()))

@@ -20,6 +20,7 @@ pub mod signals;
 pub mod table;
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -27,6 +28,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{anyhow, bail, Context, Result};
 use clap::Args;
+use model::attach::{capture_lost, trace_lost, OpenError};
 use rustix::process::Signal;
 
 use self::options::Options;
@@ -118,7 +120,7 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
     if settings.clock == Clock::Virtual {
         say_time(&net, began);
     }
-    let recorded = captured(&net, &args).and_then(|()| traced(&net, &args));
+    let recorded = recorded(&net, &args);
     let written = write_results(&settings, &run.table, &out);
     if args.cards.trace.is_some() {
         drop(held);
@@ -131,29 +133,24 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
     let code = match outcome {
         Outcome::Done => 0,
         Outcome::Interrupted(_) if options.infinite && !run.table.rows.is_empty() => 0,
-        Outcome::Interrupted(signal) => 128 + signal as u8,
+        Outcome::Interrupted(signal) => signals::exit_code(signal),
     };
     written?;
     recorded?;
     Ok(code)
 }
 
-/// Whether all frames were recorded that were to be.
-fn captured(net: &Net, args: &PerftestArgs) -> Result<()> {
-    let Some(path) = &args.cards.wire.pcap else { return Ok(()) };
-    match model::attach::capture_lost(&net.socket())? {
-        Some(error) => Err(error).with_context(|| format!("{} is not complete", path.display())),
-        None => Ok(()),
-    }
-}
-
-/// Whether all of the trace was written.
-fn traced(net: &Net, args: &PerftestArgs) -> Result<()> {
-    let Some(path) = &args.cards.trace else { return Ok(()) };
-    match model::attach::trace_lost(&net.socket())? {
-        Some(error) => Err(error).with_context(|| format!("{} is not complete", path.display())),
-        None => Ok(()),
-    }
+/// Whether all was recorded that was to be: frames, and the trace.
+fn recorded(net: &Net, args: &PerftestArgs) -> Result<()> {
+    let complete = |path: &Option<PathBuf>, lost: fn(&Path) -> Result<Option<io::Error>, OpenError>| {
+        let Some(path) = path else { return Ok(()) };
+        match lost(&net.socket())? {
+            Some(error) => Err(error).with_context(|| format!("{} is not complete", path.display())),
+            None => Ok(()),
+        }
+    };
+    complete(&args.cards.wire.pcap, capture_lost)?;
+    complete(&args.cards.trace, trace_lost)
 }
 
 /// One run of both sides.

@@ -53,3 +53,8 @@ pub fn received() -> Option<i32> {
         signal => Some(signal),
     }
 }
+
+/// The exit code of a command that such a signal has ended, as shells have it.
+pub fn exit_code(signal: i32) -> u8 {
+    128 + signal as u8
+}
