@@ -347,8 +347,11 @@ mod tests {
             std::thread::spawn(move || receive(segment, vec![(PORT, receiver)], &stop.into()))
         };
         peer.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut frame = [0; 100];
+        for announced in [0x33, 0xff] {
+            assert_eq!(peer.recv(&mut frame).map(|_| frame[0]).unwrap(), announced);
+        }
         for n in 0..FRAMES {
-            let mut frame = [0; 100];
             assert_eq!((peer.recv(&mut frame).unwrap(), frame[0]), (60, n as u8));
         }
         thread.join().unwrap();

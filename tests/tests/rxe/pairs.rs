@@ -45,6 +45,14 @@ impl Beside {
         Beside::with(rxe, &[])
     }
 
+    /// The same guest with a new net, after the one of before has ended: it has another Ethernet address.
+    pub fn renewed(self, options: &[&str]) -> Beside {
+        let Beside { rxe, net, keeper, .. } = self;
+        drop(keeper);
+        net.expect_gone();
+        Beside::with(rxe, options)
+    }
+
     fn with(rxe: Rxe, more: &[&str]) -> Beside {
         let net = StockNet::new();
         let port = format!("0={}", rxe.medium());

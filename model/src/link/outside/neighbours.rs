@@ -1,6 +1,6 @@
 //! Which Ethernet address a neighbour's IP address has: ARP and neighbour discovery of a port whose frames no kernel
-//! sees. Questions for the port's own addresses are answered; frames to a neighbour that is not known yet wait for
-//! its answer.
+//! sees. Questions for the port's own addresses are answered, and they are announced; frames to a neighbour that is not
+//! known yet wait for its answer.
 //!
 //! Nothing here is a clock, a thread or a socket: times come in as nanoseconds, frames go out by a callback.
 
@@ -29,6 +29,7 @@ const SHORTEST: usize = 60;
 const EVERYBODY: [u8; 6] = [0xff; 6];
 /// ff02::1: all hosts of the link.
 const ALL_NODES: Gid = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+const ALL_NODES_MAC: [u8; 6] = [0x33, 0x33, 0, 0, 0, 1];
 
 /// A VLAN of the link, and an IP address there. 0: outside of VLANs.
 pub type Place = (u16, Gid);
@@ -116,6 +117,20 @@ impl Neighbours {
             self.due = Some(self.due.map_or(entry.due, |due| due.min(entry.due)));
         }
         entry.mac.map_or(Neighbour::Asked, Neighbour::At)
+    }
+
+    /// Announces an own address: who asked for it before somebody was there to answer, or knows another Ethernet address
+    /// for it, hears the right one (RFC 5227, 3; RFC 4861, 7.2.6).
+    pub fn announce(&self, (vlan, ip): &Place, out: &mut impl FnMut(&[u8])) {
+        let tag = (*vlan != 0).then_some(*vlan);
+        match gid_to_ipv4(ip) {
+            Some(own) => {
+                let own =
+                    Arp { request: true, sender_mac: self.mac, sender: own, target_mac: [0; 6], target: own };
+                put_arp(self.mac, EVERYBODY, tag, &own, out);
+            }
+            None => put_discovery(self.mac, ALL_NODES_MAC, tag, &advertisement(ip, ALL_NODES), out),
+        }
     }
 
     /// Whether frames wait for one to answer.
@@ -250,17 +265,9 @@ impl Neighbours {
             // Who has no address yet hears it with all others. A question need not say where its answer goes.
             let (to, mac) = match message.source {
                 source if source != [0; 16] => (source, mac.unwrap_or(came.from)),
-                _ => (ALL_NODES, multicast_mac(&ALL_NODES).unwrap_or(EVERYBODY)),
+                _ => (ALL_NODES, ALL_NODES_MAC),
             };
-            let answer = Discovery {
-                request: false,
-                source: message.target,
-                destination: to,
-                target: message.target,
-                mac: None,
-                overrides: true,
-            };
-            put_discovery(self.mac, mac, came.vlan, &answer, out);
+            put_discovery(self.mac, mac, came.vlan, &advertisement(&message.target, to), out);
         }
     }
 
@@ -303,6 +310,11 @@ fn ask(mac: [u8; 6], (vlan, ip): &Place, entry: &mut Entry, now: u64, out: &mut 
             put_discovery(mac, multicast_mac(&destination).unwrap_or(EVERYBODY), tag, &question, out);
         }
     }
+}
+
+/// Says to `destination` whose `own` is.
+fn advertisement(own: &Gid, destination: Gid) -> Discovery {
+    Discovery { request: false, source: *own, destination, target: *own, mac: None, overrides: true }
 }
 
 fn put_arp(src: [u8; 6], dst: [u8; 6], vlan: Option<u16>, arp: &Arp, out: &mut impl FnMut(&[u8])) {

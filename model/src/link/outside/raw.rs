@@ -70,6 +70,10 @@ pub(super) trait Wire: Send {
     fn keeps(&self) -> bool {
         self.due().is_some()
     }
+    /// How many peers the medium has had, one after another: each is told of the port's addresses.
+    fn peers(&self) -> u64 {
+        1
+    }
     /// Reads the next frame without waiting; none if there is none. What is longer than `into` is lost.
     fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>>;
 }
@@ -117,7 +121,7 @@ fn connect(port: PortId, raw: Raw, wire: Box<dyn Wire>) -> io::Result<Opened> {
     let here = Arc::new(here);
     let inbox = Arc::new(Mutex::new(Inbox::new(&here)));
     Inbox::note(&inbox, there.as_fd())?;
-    let receiver = RawReceiver {
+    let mut receiver = RawReceiver {
         out: Out { wire, unsent: 0 },
         here,
         inbox,
@@ -126,8 +130,10 @@ fn connect(port: PortId, raw: Raw, wire: Box<dyn Wire>) -> io::Result<Opened> {
         mac: raw.mac,
         answered: if raw.answers { raw.gids.clone() } else { Vec::new() },
         asked: VecDeque::new(),
+        peers: 0,
         batch: vec![0; LARGEST],
     };
+    receiver.announce();
     let (gids, mtu) = (raw.gids, raw.mtu);
     Ok(Opened {
         port,
@@ -199,6 +205,8 @@ struct RawReceiver {
     answered: Vec<GidEntry>,
     /// Whom processes have asked for.
     asked: VecDeque<Place>,
+    /// To how many peers the addresses are announced.
+    peers: u64,
     batch: Vec<u8>,
 }
 
@@ -226,6 +234,7 @@ impl Receiver for RawReceiver {
         self.out.unsent += self.out.wire.flush();
         let sent = self.send_given();
         let came = self.take(port, into);
+        self.announce();
         self.tell(into);
         self.set_alarm();
         let lost = std::mem::take(&mut self.neighbours.lost);
@@ -306,6 +315,17 @@ impl RawReceiver {
         let (out, answered) = (&mut self.out, &self.answered);
         let ours = |(vlan, ip): &Place| answered.iter().any(|own| own.vlan == *vlan && own.gid == *ip);
         self.neighbours.receive(now_ns(), frame, ours, &mut |frame: &[u8]| out.put(frame))
+    }
+
+    /// Tells a peer that has come of the port's addresses. It may not be there to hear it.
+    fn announce(&mut self) {
+        let peers = self.out.wire.peers();
+        if std::mem::replace(&mut self.peers, peers) != peers {
+            for own in &self.answered {
+                let tell = &mut |frame: &[u8]| _ = self.out.wire.send(frame);
+                self.neighbours.announce(&(own.vlan, own.gid), tell);
+            }
+        }
     }
 
     /// Tells of those who were asked for and have answered, and forgets those who have not in time.

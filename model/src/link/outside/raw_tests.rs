@@ -1,10 +1,15 @@
 //! A port whose medium is a list.
 
+use std::io::Read;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use super::super::stream;
 use super::*;
+use crate::wire::arp::ETHERTYPE_ARP;
+use crate::wire::ndp::Discovery;
 use crate::wire::path::ipv4_to_gid;
-use crate::wire::{BthOpcode, Headers, Network};
+use crate::wire::{Arp, BthOpcode, Ethernet, Headers, Network};
 
 const PORT: PortId = PortId { card: 0, port: 0 };
 /// Bytes of payload in each frame.
@@ -20,8 +25,9 @@ impl Wire for List {
     }
 
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {
-        let psn = frame::decode(frame).expect("a frame").headers.bth.psn;
-        self.0.lock().unwrap().push(psn);
+        // The announcements are none.
+        let psn = frame::decode(frame).map(|frame| frame.headers.bth.psn);
+        self.0.lock().unwrap().extend(psn);
         Ok(())
     }
 
@@ -82,6 +88,48 @@ fn what_is_given_without_end_is_lost_in_the_end() {
     let bytes: usize = batch.frames().map(<[u8]>::len).sum();
     let given = (0..).take_while(|_| give(&[there], &batch).is_ok()).count();
     assert!((WAITING..WAITING + 2 * ROOM + (1 << 20)).contains(&(given * bytes)), "{given} batches");
+}
+
+/// Whoever connects to a stream hears whose the port's addresses are, unasked.
+#[test]
+fn each_peer_is_told_of_the_addresses() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("port");
+    let (wire, raw) = stream::open((PORT, Guids::INSIDE), &path).expect("a socket");
+    let (mac, own) = (raw.mac, raw.gids.iter().map(|own| own.gid).collect::<Vec<_>>());
+    let mut opened = open(PORT, raw, wire).expect("a port");
+    for _ in 0..2 {
+        let mut peer = UnixStream::connect(&path).expect("the port listens");
+        peer.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
+        let mut arrivals = Arrivals::default();
+        while opened.receiver.receive(PORT, &mut arrivals).expect("no error") {}
+        let mut told = Vec::new();
+        for _ in 0..own.len() {
+            let mut length = [0; 4];
+            peer.read_exact(&mut length).expect("a length");
+            let mut frame = vec![0; u32::from_be_bytes(length) as usize];
+            peer.read_exact(&mut frame).expect("a frame");
+            let (ethernet, packet) = Ethernet::decode(&frame).expect("a frame");
+            let arp = packet.first_chunk().and_then(Arp::decode);
+            let (ip, by, group) = match (arp, Discovery::decode(packet)) {
+                (Some(arp), _) if ethernet.ethertype == ETHERTYPE_ARP => {
+                    assert_eq!(arp.target, arp.sender);
+                    (ipv4_to_gid(arp.sender), arp.sender_mac, [0xff; 6])
+                }
+                (_, Some(it)) => {
+                    assert!(it.overrides && !it.request, "{it:?}");
+                    (it.target, it.mac.expect("an address"), [0x33, 0x33, 0, 0, 0, 1])
+                }
+                it => panic!("{it:?} is no announcement"),
+            };
+            assert_eq!((by, ethernet.src, ethernet.dst), (mac, mac, group));
+            told.push(ip);
+        }
+        assert_eq!(told, own);
+        peer.set_nonblocking(true).expect("a socket");
+        assert!(!opened.receiver.receive(PORT, &mut arrivals).expect("no error"));
+        assert!(peer.read(&mut [0]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock), "once");
+    }
 }
 
 /// An address is told of when its neighbour has answered, and at once when it is known, even if it was asked for while

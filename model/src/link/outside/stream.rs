@@ -28,6 +28,7 @@ pub(super) struct Stream {
     listener: UnixListener,
     path: PathBuf,
     peer: Option<Peer>,
+    peers: u64,
 }
 
 struct Peer {
@@ -47,7 +48,7 @@ pub(super) fn open(card: (PortId, Guids), path: &Path) -> Found {
         .and_then(|()| UnixListener::bind(path))
         .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
         .map_err(|error| not_bound(path, error))?;
-    let wire = Stream { listener, path: path.into(), peer: None };
+    let wire = Stream { listener, path: path.into(), peer: None, peers: 0 };
     Ok((Box::new(wire), Raw::own(card, LARGEST)))
 }
 
@@ -75,6 +76,10 @@ impl Wire for Stream {
         peer.send(frame)
     }
 
+    fn peers(&self) -> u64 {
+        self.peers
+    }
+
     fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             if let Some(peer) = &mut self.peer {
@@ -86,6 +91,7 @@ impl Wire for Stream {
             }
             let Ok((socket, _)) = self.listener.accept() else { return Ok(None) };
             self.peer = Some(Peer { socket, read: Vec::new(), taken: 0, unsent: Vec::new(), closed: false });
+            self.peers += 1;
         }
     }
 }
