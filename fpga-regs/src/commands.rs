@@ -177,7 +177,9 @@ pub const COMMANDS: &[CommandSpec] = {
             value("frames", "Frames that matched it, if it counts.", 8, Kind::Uint),
             value("bytes", "Their bytes without check sequences.", 16, Kind::Uint),
         ]),
-        Spec::new(Op::RESOLVE, "port, from 1").params(&[GID]).values(&[MAC]),
+        Spec::new(Op::RESOLVE, "port, from 1")
+            .params(&[GID, value("sgid_index", "The port's own GID that packets come from.", 48, Kind::Uint)])
+            .values(&[MAC]),
         Spec::new(Op::CREATE_TABLE, "").input(&TableContext::FORMAT).result("indirection table"),
         Spec::new(Op::MODIFY_TABLE, "indirection table").input(&TableContext::FORMAT),
         Spec::new(Op::DESTROY_TABLE, "indirection table"),

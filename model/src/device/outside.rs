@@ -18,10 +18,22 @@ impl Device {
         outside.on.get() && !outside.frames.get()
     }
 
-    /// The Ethernet address of a GID. Outside of the segment any may be.
-    pub(super) fn resolve(&self, gid: &Gid) -> Option<[u8; 6]> {
+    /// The Ethernet address that an own GID (`port`, from 1, and index) reaches a GID by. Outside of the segment any may be there:
+    /// it is asked for before the first packet.
+    pub(super) fn resolve(
+        &self,
+        (port, sgid_index): (u32, u8),
+        gid: &Gid,
+        env: &mut impl Env,
+    ) -> Option<[u8; 6]> {
+        let inside = self.gids.resolve(gid);
+        let from = PortId { card: self.id, port: port.wrapping_sub(1) as u8 };
+        if inside.is_none() && self.outside.get(usize::from(from.port)).is_some_and(|port| port.frames.get())
+        {
+            env.ask(from, &self.gids.source(from, sgid_index), gid);
+        }
         let outside = self.outside.iter().any(|port| port.on.get());
-        self.gids.resolve(gid).or(outside.then_some(OUTSIDE_MAC))
+        inside.or(outside.then_some(OUTSIDE_MAC))
     }
 
     /// The port that the address vector of a command names. From one whose medium is outside, only itself is here.

@@ -1,4 +1,4 @@
-//! Stock programs on two nets whose ports lead to each other by UDP: who receives what comes, and what faults do to it.
+//! Stock programs on two nets whose ports lead to each other, by UDP or by frames: who receives what comes, and what is lost.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use tests::stock::{first_row, free_port, until_calibrated, wait_until_listening,
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Two nets, each with a port by UDP.
+/// Two nets, each with a port that leads to the other.
 struct Two<'a> {
     nets: [StockNet; 2],
     ports: [String; 2],
@@ -22,6 +22,10 @@ impl<'a> Two<'a> {
 
     fn with(options: &'a [&'a str]) -> Two<'a> {
         let ports = [(); 2].map(|()| format!("0=udp:{}", loopback_address()));
+        Two::by(ports, options)
+    }
+
+    fn by(ports: [String; 2], options: &'a [&'a str]) -> Two<'a> {
         Two { nets: [StockNet::new(), StockNet::new()], ports, options }
     }
 
@@ -190,4 +194,19 @@ fn what_leaves_is_late() {
     assert!(client.good() && least >= 2000.0, "{least} us:\n{}", client.said);
     assert!(server.good(), "{}", server.said);
     two.expect_gone();
+}
+
+/// The neighbour is asked for when its address is named, not by the first packet: 16 packets at most wait for its answer, and
+/// a datagram that pushes out another is lost for good.
+#[test]
+fn many_packets_may_be_the_first_to_a_neighbour() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    let [one, other] = [at("one"), at("other")];
+    for connection in ["UD", "UC"] {
+        let ports = [format!("0=dgram:{one},{other}"), format!("0=dgram:{other},{one}")];
+        let two = Two::by(ports, &[]);
+        expect_good(two.perftest("ib_send_bw", &["-c", connection, "-s", "1024", "-n", "200", "-t", "200"]));
+        two.expect_gone();
+    }
 }

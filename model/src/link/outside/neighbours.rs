@@ -14,7 +14,7 @@ use crate::wire::path::{gid_to_ipv4, ipv4_to_gid, multicast_mac};
 use crate::wire::{Arp, Ethernet};
 
 /// Between two questions (RFC 4861: RETRANS_TIMER).
-const RETRY: u64 = 1_000_000_000;
+pub const RETRY: u64 = 1_000_000_000;
 /// Questions without an answer until the neighbour counts as absent (RFC 4861: MAX_MULTICAST_SOLICIT).
 const TRIES: u32 = 3;
 /// A neighbour that is used is asked again after this time (RFC 4861: REACHABLE_TIME).
@@ -133,6 +133,16 @@ impl Neighbours {
         }
     }
 
+    /// The link is another one: forgets who was there, and asks anew for those whose answers are awaited.
+    pub fn restart(&mut self, now: u64, out: &mut impl FnMut(&[u8])) {
+        self.entries.retain(|_, entry| entry.tries > 0);
+        for (to, entry) in &mut self.entries {
+            (entry.mac, entry.tries) = (None, 0);
+            ask(self.mac, to, entry, now, out);
+        }
+        self.due = self.next();
+    }
+
     /// Whether frames wait for one to answer.
     pub fn has_waiting(&self) -> bool {
         self.entries.values().any(|entry| !entry.waiting.is_empty())
@@ -223,7 +233,12 @@ impl Neighbours {
             }
             !waits
         });
-        self.due = self.entries.values().filter(|entry| entry.tries > 0).map(|entry| entry.due).min();
+        self.due = self.next();
+    }
+
+    /// When somebody is to be asked again.
+    fn next(&self) -> Option<u64> {
+        self.entries.values().filter(|entry| entry.tries > 0).map(|entry| entry.due).min()
     }
 
     fn arp(&mut self, arp: &Arp, came: &Came<'_>, out: &mut impl FnMut(&[u8])) {

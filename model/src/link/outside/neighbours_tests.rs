@@ -199,6 +199,25 @@ fn an_answer_that_overrides_nothing_is_for_who_knows_nothing() {
     assert_eq!(answer(other, true), Neighbour::At(other));
 }
 
+/// Whoever was known is not any more; whoever was asked for in vain is asked for at once.
+#[test]
+fn another_link_has_other_neighbours() {
+    for version in [false, true] {
+        let (mut here, mut there) = pair(version);
+        assert_eq!(here.look(0, there.own), Neighbour::Asked);
+        there.hear(1, here.sent());
+        here.hear(2, there.sent());
+        assert_eq!(here.look(3, there.own), Neighbour::At(PEER));
+        let (absent, ip) = (if version { v6(9) } else { v4(9) }, there.own);
+        here.send(4, absent, &[1; 80]);
+        assert_eq!(here.sent().len(), 1);
+        here.table.restart(5, &mut |frame: &[u8]| here.sent.push(frame.to_vec()));
+        assert_eq!(here.sent().len(), 1, "the one that has not answered");
+        assert!(here.table.has_waiting() && here.table.due() == Some(5 + SECOND));
+        assert_eq!(here.look(6, ip), Neighbour::Asked);
+    }
+}
+
 #[test]
 fn the_table_has_an_end() {
     let mut here = Host::new(MAC, v4(1));

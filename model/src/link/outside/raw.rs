@@ -24,7 +24,7 @@ use super::arrivals::Arrivals;
 use super::batch::Batch;
 use super::identity::own_gids;
 use super::inbox::{Inbox, LARGEST};
-use super::neighbours::{vlan_of, Neighbours, Place};
+use super::neighbours::{vlan_of, Neighbours, Place, RETRY};
 use super::opened::{Failed, Opened, Receiver};
 use crate::address::{Gid, Guids};
 use crate::gids::GidEntry;
@@ -70,7 +70,7 @@ pub(super) trait Wire: Send {
     fn keeps(&self) -> bool {
         self.due().is_some()
     }
-    /// How many peers the medium has had, one after another: each is told of the port's addresses.
+    /// How many peers the medium has had, one after another.
     fn peers(&self) -> u64 {
         1
     }
@@ -131,9 +131,11 @@ fn connect(port: PortId, raw: Raw, wire: Box<dyn Wire>) -> io::Result<Opened> {
         answered: if raw.answers { raw.gids.clone() } else { Vec::new() },
         asked: VecDeque::new(),
         peers: 0,
+        unannounced: None,
         batch: vec![0; LARGEST],
     };
     receiver.announce();
+    receiver.set_alarm();
     let (gids, mtu) = (raw.gids, raw.mtu);
     Ok(Opened {
         port,
@@ -205,8 +207,10 @@ struct RawReceiver {
     answered: Vec<GidEntry>,
     /// Whom processes have asked for.
     asked: VecDeque<Place>,
-    /// To how many peers the addresses are announced.
+    /// The peers that the medium has had when it was looked at last.
     peers: u64,
+    /// The last of them has not been told of the port's addresses: when that is tried.
+    unannounced: Option<u64>,
     batch: Vec<u8>,
 }
 
@@ -317,13 +321,23 @@ impl RawReceiver {
         self.neighbours.receive(now_ns(), frame, ours, &mut |frame: &[u8]| out.put(frame))
     }
 
-    /// Tells a peer that has come of the port's addresses. It may not be there to hear it.
+    /// Tells a peer that has come of the port's addresses, and asks it for those that are looked for. A medium that refuses
+    /// that, such as an interface that is down, is tried again.
     fn announce(&mut self) {
-        let peers = self.out.wire.peers();
+        let (now, peers) = (now_ns(), self.out.wire.peers());
         if std::mem::replace(&mut self.peers, peers) != peers {
+            self.unannounced = Some(now);
+        }
+        if self.unannounced.is_some_and(|due| due <= now) {
+            let mut taken = true;
             for own in &self.answered {
-                let tell = &mut |frame: &[u8]| _ = self.out.wire.send(frame);
-                self.neighbours.announce(&(own.vlan, own.gid), tell);
+                let place = (own.vlan, own.gid);
+                let tell = &mut |frame: &[u8]| taken &= self.out.wire.send(frame).is_ok();
+                self.neighbours.announce(&place, tell);
+            }
+            self.unannounced = (!taken).then_some(now + RETRY);
+            if taken {
+                self.neighbours.restart(now, &mut |frame: &[u8]| self.out.put(frame));
             }
         }
     }
@@ -350,7 +364,8 @@ impl RawReceiver {
     fn set_alarm(&mut self) {
         // Whoever was found while frames were forwarded is told of at once.
         let found = self.asked.iter().any(|at| self.neighbours.knows(at)).then(now_ns);
-        let due = self.neighbours.due().into_iter().chain(self.out.wire.due()).chain(found).min();
+        let all = [self.neighbours.due(), self.out.wire.due(), self.unannounced, found];
+        let due = all.into_iter().flatten().min();
         due.into_iter().for_each(|due| self.alarm.set(due));
     }
 }

@@ -1,8 +1,11 @@
 //! A port whose medium is a list.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
+
+use rustix::event::{poll, PollFd, Timespec};
 
 use super::super::stream;
 use super::*;
@@ -10,6 +13,11 @@ use crate::wire::arp::ETHERTYPE_ARP;
 use crate::wire::ndp::Discovery;
 use crate::wire::path::ipv4_to_gid;
 use crate::wire::{Arp, BthOpcode, Ethernet, Headers, Network};
+
+/// What is waited for.
+fn entry((descriptor, flags): (BorrowedFd<'_>, PollFlags)) -> PollFd<'_> {
+    PollFd::from_borrowed_fd(descriptor, flags)
+}
 
 const PORT: PortId = PortId { card: 0, port: 0 };
 /// Bytes of payload in each frame.
@@ -129,6 +137,52 @@ fn each_peer_is_told_of_the_addresses() {
         peer.set_nonblocking(true).expect("a socket");
         assert!(!opened.receiver.receive(PORT, &mut arrivals).expect("no error"));
         assert!(peer.read(&mut [0]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock), "once");
+    }
+}
+
+/// A medium that refuses frames, such as an interface that is down, hears the addresses and the questions once it takes them.
+#[test]
+fn a_medium_that_refuses_is_told_later() {
+    /// Whether it takes frames, and the addresses that those are about.
+    struct Down(Arc<Mutex<(bool, BTreeSet<Gid>)>>);
+
+    impl Wire for Down {
+        fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
+            Vec::new()
+        }
+
+        fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+            let (takes, targets) = &mut *self.0.lock().unwrap();
+            let (_, packet) = Ethernet::decode(frame).expect("a frame");
+            let arp = packet.first_chunk().and_then(Arp::decode).map(|arp| ipv4_to_gid(arp.target));
+            let target = Discovery::decode(packet).map(|it| it.target).or(arp).expect("an address");
+            takes.then(|| _ = targets.insert(target)).ok_or(io::ErrorKind::NetworkDown.into())
+        }
+
+        fn receive(&mut self, _: &mut [u8]) -> io::Result<Option<usize>> {
+            Ok(None)
+        }
+    }
+
+    let state = Arc::new(Mutex::new((false, BTreeSet::new())));
+    let raw = Raw::own((PORT, Guids::INSIDE), 4096);
+    let own = raw.gids[1];
+    let absent = ipv4_to_gid([198, 18, 0, 9]);
+    let mut opened = connect(PORT, raw, Box::new(Down(Arc::clone(&state)))).expect("a port");
+    ask(&[opened.descriptors[0].as_fd()], &own, &absent).expect("there is room");
+    let mut arrivals = Arrivals::default();
+    while opened.receiver.receive(PORT, &mut arrivals).expect("no error") {}
+    assert!(state.lock().unwrap().1.is_empty());
+    state.lock().unwrap().0 = true;
+    let expected = BTreeSet::from([opened.gids[0].gid, own.gid, absent]);
+    let begin = Instant::now();
+    while state.lock().unwrap().1 != expected {
+        assert!(begin.elapsed() < Duration::from_secs(20), "only {:?}", state.lock().unwrap().1);
+        let mut entries: Vec<_> = opened.receiver.descriptors().into_iter().map(entry).collect();
+        let limit = Timespec { tv_sec: 20, tv_nsec: 0 };
+        assert_ne!(poll(&mut entries, Some(&limit)), Ok(0), "nothing is due");
+        drop(entries);
+        opened.receiver.receive(PORT, &mut arrivals).expect("no error");
     }
 }
 
