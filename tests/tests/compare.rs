@@ -217,29 +217,41 @@ fn a_run_that_fails_is_named_and_fails_the_command() {
     assert!(warnings.iter().any(|text| text.contains("wall clock")), "{warnings:?}");
 }
 
-/// What was measured before is in the report, and the exit code is that of the signal.
-#[test]
-fn an_interrupted_comparison_keeps_what_it_has() {
-    let dir = tempfile::tempdir().expect("a directory");
+/// Runs it until so many processes of perftest have begun, interrupts it, and gives what it said.
+fn interrupted(dir: &Path, words: &[&str], sides: usize) -> String {
     need("ib_send_lat");
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let mut command = Command::new(verbena());
-    command.args(["compare", "--out", "out", "--cards=f10a", "--tests=send_lat,send_bw,write_bw,read_bw"]);
-    command.current_dir(dir.path()).env("XDG_RUNTIME_DIR", dir.path());
-    let comparison = Program::start(command);
+    command.args(words).current_dir(dir).env("XDG_RUNTIME_DIR", dir);
+    let running = Program::start(command);
     let is_side =
         |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("ib_"));
-    let mut sides = BTreeSet::new();
-    // Each run has two; the second one has begun, so the first one has ended.
-    wait_for("no second run has begun", || {
-        sides.extend(descendants(comparison.pid()).into_iter().filter(is_side));
-        sides.len() >= 4
+    let mut begun = BTreeSet::new();
+    wait_for("perftest has not begun", || {
+        begun.extend(descendants(running.pid()).into_iter().filter(is_side));
+        begun.len() >= sides
     });
     // A terminal, timeout(1) or a shell may say it twice.
-    (0..2).for_each(|_| comparison.signal(libc::SIGINT));
-    let ended = comparison.wait(LIMIT);
+    (0..2).for_each(|_| running.signal(libc::SIGINT));
+    let ended = running.wait(LIMIT);
     assert!(ended.how().contains("130"), "{}:\n{}", ended.how(), ended.said);
-    assert!(ended.said.contains(" runs are done"), "{}", ended.said);
+    ended.said
+}
+
+#[test]
+fn an_interrupted_comparison_keeps_what_it_has() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let words = ["compare", "--out", "out", "--cards=f10a", "--tests=send_lat,send_bw,write_bw,read_bw"];
+    // Each run has two; the second one has begun, so the first one has ended.
+    let said = interrupted(dir.path(), &words, 4);
+    assert!(said.contains(" runs are done"), "{said}");
     let results = fs::read_to_string(dir.path().join("out/results.csv")).expect("results");
     assert!(results.lines().count() > 1, "{results}");
+}
+
+#[test]
+fn an_interrupted_trace_says_by_what() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let said = interrupted(dir.path(), &["trace", "--out", "out", "--", "ib_send_lat", "-n", "5000000"], 2);
+    assert!(said.contains("signal 2"), "{said}");
 }

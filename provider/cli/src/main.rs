@@ -14,7 +14,7 @@
 //! | [`board`], [`pci`] | a card in a slot: `list`, `bind`, `probe`, `regs`, `selftest`, `bench`, `top`, `record` |
 //! | [`card`], [`decode`], [`export`] | profiles and definitions |
 //! | [`manual`] | `completions`, `man`: made from the definitions in this file |
-//! | [`plot`], [`output`], [`args`], [`counters`] | what several of them use: plots, printing, options, names of counters |
+//! | [`plot`], [`output`], [`args`], [`counters`], [`signals`] | what several of them use: plots, printing, options, names of counters, Ctrl-C |
 
 // What cannot be printed is reported: see `output`. Remarks that nobody reads are lost: `model::tell!`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -40,6 +40,7 @@ mod net;
 mod pci;
 mod perftest;
 mod plot;
+mod signals;
 mod sim;
 mod trace;
 
@@ -184,7 +185,8 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             model::tell!("verbena: {error:#}");
-            ExitCode::from(if launcher { EXIT_LAUNCHER } else { 1 })
+            let code = if launcher { EXIT_LAUNCHER } else { 1 };
+            ExitCode::from(signals::received().map_or(code, signals::exit_code))
         }
     }
 }

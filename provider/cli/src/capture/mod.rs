@@ -22,7 +22,7 @@ use model::segment::AttachError;
 use crate::net::link::PortName;
 use crate::net::runtime::{Net, DEFAULT_NET};
 use crate::output;
-use crate::perftest::signals;
+use crate::signals;
 use file::File;
 use line::Lines;
 

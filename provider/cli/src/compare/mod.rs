@@ -30,7 +30,7 @@ use self::curves::place;
 use self::golden::Golden;
 pub use self::plan::CompareArgs;
 use self::plan::{Outcome, Plan};
-use super::perftest::signals;
+use super::signals;
 use crate::output;
 
 /// Runs the matrix and writes the report; exit code 1 when a run failed or a figure changed. After a signal the report has what was

@@ -17,8 +17,8 @@ use super::published::{self, Published};
 use crate::args::Clock;
 use crate::measured::run::Job;
 use crate::measured::{text, Measurement, Setting};
-use crate::perftest::signals;
 use crate::perftest::table::Table;
+use crate::signals;
 
 const DEFAULT_CARDS: [&str; 2] = ["f10a", "cx4lx"];
 /// Where no published measurement of the card says otherwise.

@@ -17,7 +17,7 @@ use super::row::{Pair, Ready, Row, Way, PORT};
 use crate::net::runtime::Net;
 use crate::perftest::port;
 use crate::perftest::side::Side;
-use crate::perftest::signals;
+use crate::signals;
 
 /// How long a program may take.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -21,7 +21,7 @@ use cell::Verdict;
 use release::Release;
 use row::Row;
 
-use crate::perftest::signals;
+use crate::signals;
 
 /// Options of `verbena matrix`.
 #[derive(Args)]
@@ -97,10 +97,6 @@ pub fn matrix(args: MatrixArgs) -> Result<u8> {
     }
     for remedy in &absent {
         say!("\nnot installed: {remedy}");
-    }
-    if let (Err(error), Some(signal)) = (&ended, signals::received()) {
-        model::tell!("verbena: {error:#}");
-        return Ok(signals::exit_code(signal));
     }
     ended?;
     Ok(u8::from(!reasons.is_empty()))

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::args::Clock;
 use crate::perftest::side::Side;
-use crate::perftest::signals;
+use crate::signals;
 
 const TICK: Duration = Duration::from_millis(200);
 /// From the end of its output to its own end, while it ends two programs and a net.

@@ -22,7 +22,7 @@ use super::runtime::Net;
 use super::wire::WireInfo;
 use crate::args::{CardArgs, Clock};
 use crate::launch::{fallback, live, namespace, network};
-use crate::perftest::signals;
+use crate::signals;
 
 /// A namespace waits for the kernel's locks, long where many are made and removed.
 pub const START_TIME: Duration = Duration::from_secs(60);

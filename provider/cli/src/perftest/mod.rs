@@ -6,7 +6,7 @@
 //! | [`side`], `pty`, [`port`] | one of the two processes, its terminal, the TCP port where they meet |
 //! | [`table`] | perftest's table, read back |
 //! | `settings`, `csv`, `plot` | how a result was made, and its files |
-//! | `progress`, [`signals`] | the progress bar, Ctrl-C |
+//! | `progress` | the progress bar |
 
 mod csv;
 mod options;
@@ -16,7 +16,6 @@ mod progress;
 mod pty;
 mod settings;
 pub mod side;
-pub mod signals;
 pub mod table;
 
 use std::fs;
@@ -41,6 +40,7 @@ use crate::launch::in_path;
 use crate::launch::part_id::{announcement, PartArgs, VARIABLE};
 use crate::net::keeper;
 use crate::net::runtime::Net;
+use crate::signals;
 
 const LISTEN_TIME: Duration = Duration::from_secs(20);
 const PARTING_TIME: Duration = Duration::from_secs(10);

@@ -26,7 +26,7 @@ use clap::{Args, ValueEnum};
 use self::file::Trace;
 use super::measured::run::Job;
 use super::measured::{self, Measurement};
-use super::perftest::signals;
+use super::signals;
 use crate::args::Clock;
 
 /// Options of `verbena trace`; those after TEST are perftest's own.
