@@ -4,8 +4,9 @@
 //!
 //! Nothing here is a clock, a thread or a socket: times come in as nanoseconds, frames go out by a callback.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
+use super::raw::WAITING;
 use crate::address::Gid;
 use crate::wire::arp::ETHERTYPE_ARP;
 use crate::wire::ethernet::ETHERTYPE_IPV6;
@@ -19,8 +20,6 @@ pub const RETRY: u64 = 1_000_000_000;
 const TRIES: u32 = 3;
 /// A neighbour that is used is asked again after this time (RFC 4861: REACHABLE_TIME).
 const FRESH: u64 = 30_000_000_000;
-/// Frames that wait for an answer, for each neighbour; more push out the oldest.
-const WAITING: usize = 16;
 /// Neighbours that are remembered; more push out the one that was used longest ago.
 const MOST: usize = 1024;
 /// Ethernet's least length, without the frame check sequence.
@@ -71,6 +70,8 @@ pub struct Neighbours {
     entries: HashMap<Place, Entry>,
     /// No question is due before.
     due: Option<u64>,
+    /// Bytes of all frames that wait for an answer; those that would be more than [`WAITING`] are lost.
+    bytes: usize,
     /// Frames that waited and were given up, until they are counted.
     pub lost: u64,
 }
@@ -84,19 +85,24 @@ struct Entry {
     tries: u32,
     from: Gid,
     due: u64,
-    waiting: VecDeque<Vec<u8>>,
+    waiting: Vec<Vec<u8>>,
 }
 
 impl Entry {
     fn new(from: Gid, now: u64) -> Entry {
-        Entry { mac: None, confirmed: now, used: now, tries: 0, from, due: 0, waiting: VecDeque::new() }
+        Entry { mac: None, confirmed: now, used: now, tries: 0, from, due: 0, waiting: Vec::new() }
+    }
+
+    /// Frames that wait, and their bytes.
+    fn held(&self) -> (u64, usize) {
+        (self.waiting.len() as u64, self.waiting.iter().map(Vec::len).sum())
     }
 }
 
 impl Neighbours {
     /// Of a port with the Ethernet address `mac`.
     pub fn new(mac: [u8; 6]) -> Neighbours {
-        Neighbours { mac, entries: HashMap::new(), due: None, lost: 0 }
+        Neighbours { mac, entries: HashMap::new(), due: None, bytes: 0, lost: 0 }
     }
 
     /// Looks up who is at a place; asks there from the port's address `from` if that is not known, or not for sure.
@@ -107,7 +113,8 @@ impl Neighbours {
         if self.entries.len() >= MOST && !self.entries.contains_key(to) {
             let oldest = self.entries.iter().min_by_key(|entry| entry.1.used).map(|entry| *entry.0);
             let oldest = oldest.and_then(|oldest| self.entries.remove(&oldest));
-            self.lost += oldest.map_or(0, |entry| entry.waiting.len() as u64);
+            let (frames, bytes) = oldest.map_or((0, 0), |entry| entry.held());
+            (self.lost, self.bytes) = (self.lost + frames, self.bytes - bytes);
         }
         let entry = self.entries.entry(*to).or_insert_with(|| Entry::new(*from, now));
         (entry.used, entry.from) = (now, *from);
@@ -133,11 +140,18 @@ impl Neighbours {
         }
     }
 
-    /// The link is another one: forgets who was there, and asks anew for those whose answers are awaited.
-    pub fn restart(&mut self, now: u64, out: &mut impl FnMut(&[u8])) {
-        self.entries.retain(|_, entry| entry.tries > 0);
-        for (to, entry) in &mut self.entries {
-            (entry.mac, entry.tries) = (None, 0);
+    /// The link is another one: forgets who was there.
+    pub fn forget(&mut self) {
+        self.entries.retain(|_, entry| {
+            entry.mac = None;
+            entry.tries > 0
+        });
+    }
+
+    /// Asks at once for those whose answers are awaited, since nobody may have heard the questions.
+    pub fn ask_anew(&mut self, now: u64, out: &mut impl FnMut(&[u8])) {
+        for (to, entry) in self.entries.iter_mut().filter(|(_, entry)| entry.tries > 0) {
+            entry.tries = 0;
             ask(self.mac, to, entry, now, out);
         }
         self.due = self.next();
@@ -162,12 +176,13 @@ impl Neighbours {
                 out(frame);
             }
             _ => {
-                if let Some(entry) = self.entries.get_mut(to) {
-                    if entry.waiting.len() == WAITING {
-                        entry.waiting.pop_front();
-                        self.lost += 1;
+                let entry = self.entries.get_mut(to).filter(|_| self.bytes + frame.len() <= WAITING);
+                match entry {
+                    Some(entry) => {
+                        self.bytes += frame.len();
+                        entry.waiting.push(frame.to_vec());
                     }
-                    entry.waiting.push_back(frame.to_vec());
+                    None => self.lost += 1,
                 }
             }
         }
@@ -221,7 +236,7 @@ impl Neighbours {
     /// Asks again where an answer is due. Neighbours that have not answered are forgotten, with the frames that waited
     /// for them.
     pub fn run(&mut self, now: u64, out: &mut impl FnMut(&[u8])) {
-        let (mac, lost) = (self.mac, &mut self.lost);
+        let (mac, lost, all) = (self.mac, &mut self.lost, &mut self.bytes);
         self.entries.retain(|ip, entry| {
             let waits = entry.tries > 0 && now >= entry.due;
             if waits && entry.tries < TRIES {
@@ -229,7 +244,8 @@ impl Neighbours {
                 return true;
             }
             if waits {
-                *lost += entry.waiting.len() as u64;
+                let (frames, bytes) = entry.held();
+                (*lost, *all) = (*lost + frames, *all - bytes);
             }
             !waits
         });
@@ -293,6 +309,7 @@ impl Neighbours {
         }
         let Some(entry) = self.entries.get_mut(at) else { return };
         (entry.mac, entry.confirmed, entry.tries) = (Some(mac), now, 0);
+        self.bytes -= entry.held().1;
         for mut frame in entry.waiting.drain(..) {
             frame[..6].copy_from_slice(&mac);
             out(&frame);

@@ -211,7 +211,8 @@ fn another_link_has_other_neighbours() {
         let (absent, ip) = (if version { v6(9) } else { v4(9) }, there.own);
         here.send(4, absent, &[1; 80]);
         assert_eq!(here.sent().len(), 1);
-        here.table.restart(5, &mut |frame: &[u8]| here.sent.push(frame.to_vec()));
+        here.table.forget();
+        here.table.ask_anew(5, &mut |frame: &[u8]| here.sent.push(frame.to_vec()));
         assert_eq!(here.sent().len(), 1, "the one that has not answered");
         assert!(here.table.has_waiting() && here.table.due() == Some(5 + SECOND));
         assert_eq!(here.look(6, ip), Neighbour::Asked);
@@ -223,17 +224,27 @@ fn the_table_has_an_end() {
     let mut here = Host::new(MAC, v4(1));
     for n in 0..3000u32 {
         let ip = ipv4_to_gid((0x0a00_0000 + n).to_be_bytes());
-        for _ in 0..3 * WAITING {
+        for _ in 0..3 {
             here.send(u64::from(n), ip, &[0; 64]);
         }
     }
     assert_eq!(here.table.entries.len(), MOST);
-    assert!(here.table.entries.values().all(|entry| entry.waiting.len() == WAITING));
+    assert!(here.table.entries.values().all(|entry| entry.waiting.len() == 3));
     assert_eq!(here.sent().len(), 3000);
-    let given: usize = 3000 * 3 * WAITING;
-    assert_eq!(here.table.lost as usize, given - MOST * WAITING);
+    assert_eq!(here.table.lost as usize, (3000 - MOST) * 3);
     let last = ipv4_to_gid((0x0a00_0000 + 2999u32).to_be_bytes());
     assert!(here.table.entries.contains_key(&(0, last)));
+
+    // Of the bytes that wait, too.
+    let room = (WAITING - MOST * 3 * 64) / 4096;
+    let lost = here.table.lost as usize;
+    (0..room + 5).for_each(|_| here.send(3000, last, &[0; 4096]));
+    assert_eq!(here.table.lost as usize, lost + 5);
+    for end in [SECOND, 2 * SECOND, 3 * SECOND] {
+        here.run(3000 + end);
+    }
+    assert_eq!((here.table.entries.len(), here.table.bytes), (0, 0));
+    assert_eq!(here.table.lost as usize, 3000 * 3 + room + 5, "all that was sent");
 }
 
 #[test]

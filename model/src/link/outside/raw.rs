@@ -238,7 +238,6 @@ impl Receiver for RawReceiver {
         self.out.unsent += self.out.wire.flush();
         let sent = self.send_given();
         let came = self.take(port, into);
-        self.announce();
         self.tell(into);
         self.set_alarm();
         let lost = std::mem::take(&mut self.neighbours.lost);
@@ -298,7 +297,10 @@ impl RawReceiver {
             if into.bytes.len() - start <= LONGEST_FRAME {
                 break;
             }
-            let Some(len) = self.out.wire.receive(&mut into.bytes[start..])? else { return Ok(false) };
+            let received = self.out.wire.receive(&mut into.bytes[start..])?;
+            // The frame may be a new peer's first one.
+            self.announce();
+            let Some(len) = received else { return Ok(false) };
             let range = start..start + len;
             let frame = &into.bytes[range.clone()];
             // For this port, or for a group.
@@ -324,21 +326,25 @@ impl RawReceiver {
     /// Tells a peer that has come of the port's addresses, and asks it for those that are looked for. A medium that refuses
     /// that, such as an interface that is down, is tried again.
     fn announce(&mut self) {
-        let (now, peers) = (now_ns(), self.out.wire.peers());
+        let peers = self.out.wire.peers();
         if std::mem::replace(&mut self.peers, peers) != peers {
-            self.unannounced = Some(now);
+            self.neighbours.forget();
+            self.unannounced = Some(0);
         }
-        if self.unannounced.is_some_and(|due| due <= now) {
-            let mut taken = true;
-            for own in &self.answered {
-                let place = (own.vlan, own.gid);
-                let tell = &mut |frame: &[u8]| taken &= self.out.wire.send(frame).is_ok();
-                self.neighbours.announce(&place, tell);
-            }
-            self.unannounced = (!taken).then_some(now + RETRY);
-            if taken {
-                self.neighbours.restart(now, &mut |frame: &[u8]| self.out.put(frame));
-            }
+        let Some(due) = self.unannounced else { return };
+        let now = now_ns();
+        if due > now {
+            return;
+        }
+        let mut taken = true;
+        for own in &self.answered {
+            let place = (own.vlan, own.gid);
+            let tell = &mut |frame: &[u8]| taken &= self.out.wire.send(frame).is_ok();
+            self.neighbours.announce(&place, tell);
+        }
+        self.unannounced = (!taken).then_some(now + RETRY);
+        if taken {
+            self.neighbours.ask_anew(now, &mut |frame: &[u8]| self.out.put(frame));
         }
     }
 
