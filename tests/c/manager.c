@@ -198,7 +198,8 @@ static void asked(int of, struct rdma_cm_id *id)
         break;
     case ACCEPT_AND_DESTROY:
         accept_it(of, id);
-        usleep(A_WHILE);
+        /* The client says its steps meanwhile, which it cannot once the end has come. A reply is repeated after 4 s. */
+        usleep(10 * A_WHILE);
         destroy(id);
         break;
     case LINGER:

@@ -6,7 +6,8 @@
 #include <arpa/inet.h>
 #include <poll.h>
 
-enum { BYTES = 1 << 16, HALF = BYTES / 2, MOST = 16 };
+/* Milliseconds without anything new, after which nothing more comes: emulated processors may pause for a while. */
+enum { BYTES = 1 << 16, HALF = BYTES / 2, MOST = 16, QUIET = 150 };
 enum {
     REMOTE = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
     FULL = IBV_ACCESS_LOCAL_WRITE | REMOTE,
@@ -106,8 +107,9 @@ static int to_rtr(struct end *end, const struct end *peer, const struct setting 
 
 static int to_rts(struct end *end, const struct setting *s, uint32_t psn)
 {
+    /* Half a second, three times: a peer on an emulated processor that pauses is not given up. */
     struct ibv_qp_attr attr = {
-        .qp_state = IBV_QPS_RTS, .sq_psn = psn, .timeout = 14, .retry_cnt = 2,
+        .qp_state = IBV_QPS_RTS, .sq_psn = psn, .timeout = 17, .retry_cnt = 2,
         .rnr_retry = s->rnr_retry < 0 ? 7 : s->rnr_retry,
         .max_rd_atomic = s->asks < 0 ? 0 : s->asks ? s->asks : 4,
     };
@@ -159,13 +161,13 @@ static int take(const char *who, struct ibv_cq *cq, int wanted)
 {
     struct ibv_wc wc;
     int found = 0;
-    double until = now() + 20, quiet = now() + 0.05;
+    double until = now() + 20, quiet = now() + QUIET / 1e3;
     while (now() < (found < wanted ? until : quiet)) {
         if (ibv_poll_cq(cq, 1, &wc) != 1) {
             usleep(500);
             continue;
         }
-        quiet = now() + 0.05;
+        quiet = now() + QUIET / 1e3;
         found++;
         printf("  %s %llu: %s", who, (unsigned long long)wc.wr_id, ibv_wc_status_str(wc.status));
         if (wc.status == IBV_WC_SUCCESS) {
@@ -183,7 +185,7 @@ static int take(const char *who, struct ibv_cq *cq, int wanted)
 static void events(struct ibv_context *context, const struct pair *p)
 {
     struct pollfd fd = { .fd = context->async_fd, .events = POLLIN };
-    while (poll(&fd, 1, 50) == 1) {
+    while (poll(&fd, 1, QUIET) == 1) {
         struct ibv_async_event event;
         CHECK(!ibv_get_async_event(context, &event));
         int of_a = event.element.qp == p->a.qp;

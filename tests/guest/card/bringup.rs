@@ -68,11 +68,10 @@ pub fn walk(address: &str) -> driver::Result<()> {
     Ok(())
 }
 
-/// Opens the card and keeps it until standard input ends or for ten seconds.
+/// Opens the card and keeps it until standard input ends.
 pub fn hold(address: &str) -> driver::Result<()> {
     let device = open(address)?;
     println!("holding {address}");
     let _ = std::io::stdin().read(&mut [0]);
-    std::thread::sleep(std::time::Duration::from_secs(10));
     device.check()
 }

@@ -7,7 +7,7 @@
 //! | `dpdk` | [`Dpdk`], which DPDK the programs are of |
 //! | `matrix` | `verbena matrix`, for some of its rows |
 //! | `net` | [`StockNet`], a net of modelled cards that only this test uses |
-//! | `pair` | [`Pair`] runs a server and its client and shows what both said when one of them fails |
+//! | `pair` | [`Pair`] runs a server and its client and shows what both said when one of them fails; [`until_answered`] runs them again where the machine was too busy |
 //! | `perftest` | perftest's own table, read and checked |
 //! | `port` | TCP ports |
 //! | `process` | what /proc says about processes |
@@ -34,7 +34,7 @@ pub use compile::{compile, compile_c};
 pub use dpdk::Dpdk;
 pub use matrix::matrix;
 pub use net::StockNet;
-pub use pair::{Both, Pair};
+pub use pair::{until_answered, Both, Pair};
 pub use perftest::{check_report, first_row, rows, until_calibrated, Kind};
 pub use port::{free_port, wait_until_listening};
 pub use process::{cpu_time, descendants, involuntary_switches, keepers, running};

@@ -115,7 +115,7 @@ impl StockNet {
         command.args(options).env("XDG_RUNTIME_DIR", self.runtime.path());
         let mut program = Program::start(command);
         for path in &paths {
-            program.expect(&format!("at {}", path.display()), Duration::from_secs(20));
+            program.expect(&format!("at {}", path.display()), Duration::from_secs(60));
         }
         (program, paths)
     }

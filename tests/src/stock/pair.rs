@@ -5,6 +5,25 @@ use std::time::{Duration, Instant};
 use super::{free_port, need, until_calibrated, wait_until_listening, Ended, Program, StockNet};
 
 const PAUSE: Duration = Duration::from_millis(2);
+/// What the pingpongs and perftest say when the other end did not run for as long as a message is sent again, which is half a
+/// second by default (IBV_WC_RETRY_EXC_ERR).
+const BUSY: [&str; 2] = ["transport retry counter exceeded", "Failed status 12"];
+
+/// Runs something at most three times, until no end says that the other one was away for too long. The error is what both said.
+/// Each try begins anew: whoever counts frames makes its nets in `run`.
+pub fn until_answered<T>(mut run: impl FnMut() -> Result<T, String>) -> T {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match run() {
+            Ok(done) => return done,
+            Err(said) => {
+                let again = tries < 3 && BUSY.iter().any(|text| said.contains(text));
+                assert!(again, "try {tries} of three: {said}");
+            }
+        }
+    }
+}
 
 /// A test program run twice: as server, and as client that is given the server's host.
 pub struct Pair<'a> {
@@ -82,11 +101,18 @@ impl<'a> Pair<'a> {
 
     fn run_once(&self) -> Result<Both, String> {
         // The first start may build the programs.
-        let (mut server, mut client) = self.start()?;
+        let (server, client) = self.start()?;
+        Both::of([client, server], self.limit)
+    }
+}
+
+impl Both {
+    /// Waits for a client and its server. An error, with what both said, unless both end well.
+    pub fn of([mut client, mut server]: [Program; 2], limit: Duration) -> Result<Both, String> {
         let start = Instant::now();
         // When one fails the other may wait for ever: there is no need to sit through that.
         let mut failed = None;
-        while !(server.has_ended() && client.has_ended()) && start.elapsed() < self.limit {
+        while !(server.has_ended() && client.has_ended()) && start.elapsed() < limit {
             if failed.is_none() && (server.failed() || client.failed()) {
                 failed = Some(Instant::now());
             }
@@ -95,15 +121,14 @@ impl<'a> Pair<'a> {
             }
             std::thread::sleep(PAUSE);
         }
+        let line = client.line().to_owned();
         let both = Both { client: client.wait(Duration::ZERO), server: server.wait(Duration::ZERO) };
         match both.client.good() && both.server.good() {
             true => Ok(both),
-            false => Err(both.report()),
+            false => Err(format!("`{line}`\n{}", both.report())),
         }
     }
-}
 
-impl Both {
     /// What both said, for an error message.
     pub fn report(&self) -> String {
         let side = |name: &str, ended: &Ended| format!("{name}: {}\n{}", ended.how(), indent(&ended.said));

@@ -27,13 +27,22 @@ fn bind_unbind_and_rebind() {
 #[ignore = "boots a guest: tests/guest/run"]
 fn the_second_program_is_refused_politely() {
     let (_served, mut guest) = bound();
-    guest.good(&format!("mkfifo /tmp/end; (guest-card hold {A} </tmp/end >/tmp/held 2>&1; echo $? >>/tmp/held) & exec 3>/tmp/end; for i in $(seq 600); do grep -q holding /tmp/held && break; sleep 0.1; done; grep holding /tmp/held"), LONG);
+    // `sleep` keeps the input of `hold` open until it is killed: a descriptor of the shell's ends with each command.
+    let hold = format!(
+        "mkfifo /tmp/end; sleep 1000 >/tmp/end & echo $! >/tmp/writer; \
+         (guest-card hold {A} </tmp/end >/tmp/held 2>&1; echo $? >>/tmp/held) & \
+         for i in $(seq 600); do grep -qs holding /tmp/held && break; sleep 0.1; done; grep holding /tmp/held"
+    );
+    guest.good(&hold, LONG);
     guest.refused(&format!("guest-card bring-up {A}"), "another program", SHORT);
     guest.refused(&format!("verbena run --device vfio:{A} -- true"), "another program", SHORT);
     let list = guest.good("verbena list", SHORT);
     assert!(list.lines().any(|line| line.starts_with(A) && line.ends_with("in use by a program")), "{list}");
     guest.refused(&format!("verbena unbind {A}"), "in use", SHORT);
     // The first one has not been disturbed.
-    guest.good("for i in $(seq 600); do grep -q passed /tmp/held && break; sleep 0.1; done; grep 'hold passed' /tmp/held", LONG);
+    let end = "kill $(cat /tmp/writer) && \
+               for i in $(seq 600); do grep -q passed /tmp/held && break; sleep 0.1; done; \
+               grep 'hold passed' /tmp/held || { cat /tmp/held; exit 1; }";
+    guest.good(end, LONG);
     guest.good(&format!("guest-card bring-up {A}"), LONG);
 }

@@ -275,11 +275,18 @@ fn packet_sockets_beside_two_kernels() {
             on_two python3 -c "$ASK" $kind
         done
         kill $held
-        one ib_write_bw -d verbena0 -u 18 -D 3 -s 20000 >out 2>&1 &
+        one ib_write_bw -d verbena0 -u 18 -D 10 -s 20000 >out 2>&1 &
         listens
-        two ib_write_bw -d verbena1 -u 18 -D 3 -s 20000 192.0.2.1 >other 2>&1 &
+        two ib_write_bw -d verbena1 -u 18 -D 10 -s 20000 192.0.2.1 >other 2>&1 &
         client=$!
-        sleep 1
+        # Not while both still begin, by TCP: once packets flow.
+        sent() { awk '$1 == "eth0:" { print $11 }' /proc/net/dev; }
+        before=$(sent)
+        for i in $(seq 600); do
+            [ $(($(sent) - before)) -lt 500 ] || break
+            sleep 0.1
+        done
+        [ $(($(sent) - before)) -ge 500 ] || { cat out other; false; }
         ip link set eth0 down
         sleep 0.2
         ip link set eth0 up

@@ -97,7 +97,7 @@ fn a_new_net_is_known_at_once() {
                 // The first pair cannot end before the guest has heard the announcements of both: they come before all else.
                 before = frames(&beside.rxe.record()).len();
                 let of = |device, gid| format!("-d {device} -g {gid} -c -n 30 -s 100");
-                beside.both_ways("ibv_rc_pingpong", &of("verbena0", here), &of("rxe0", there));
+                beside.both_ways_resolved("ibv_rc_pingpong", &of("verbena0", here), &of("rxe0", there));
             }
             let all = frames(&beside.rxe.record());
             let sent: Vec<_> = all[before..].iter().filter(|frame| frame[6..12] == Rxe::MAC).collect();

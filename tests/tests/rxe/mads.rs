@@ -250,7 +250,7 @@ impl Exchange {
     }
 }
 
-/// The whole frames of a pcap file, Ethernet first.
+/// The whole frames of a pcap file, Ethernet first. Its last record may still be half written.
 pub fn frames(record: &Path) -> Vec<Vec<u8>> {
     let bytes = std::fs::read(record).expect("the record");
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize;
@@ -259,7 +259,7 @@ pub fn frames(record: &Path) -> Vec<Vec<u8>> {
     let mut at = 24;
     while at + 16 <= bytes.len() {
         let (kept, length) = (word(at + 8), word(at + 12));
-        let frame = bytes.get(at + 16..at + 16 + kept).expect("a whole record");
+        let Some(frame) = bytes.get(at + 16..at + 16 + kept) else { break };
         if kept == length {
             frames.push(frame.to_vec());
         }

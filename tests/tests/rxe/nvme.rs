@@ -61,12 +61,13 @@ fn the_kernels_host_on_the_cards_target() {
     let endless = "(i=0; while [ $i -lt 6 ] || [ ! -e /tmp/enough ]; do dd if=/tmp/data of=/dev/nvme0n1 bs=64k conv=fsync || \
                    exit; i=$((i+1)); echo $i >/tmp/rounds; done; echo good >/tmp/written) >/tmp/dd 2>&1 &";
     machine.good(endless, SHORT);
-    machine.good("for i in $(seq 300); do [ -e /tmp/rounds ] && exit; sleep 0.1; done; exit 1", SHORT);
+    let round = "for i in $(seq 480); do [ -e /tmp/rounds ] && exit; sleep 0.5; done; cat /tmp/dd; exit 1";
+    machine.good(round, LONG);
     served.signal(libc::SIGKILL);
     served.wait(SHORT);
     served = target(&beside, disk, &ours);
     served.expect("controller 1: queue 2 connected", LONG);
-    let rest = "touch /tmp/enough; for i in $(seq 900); do [ -e /tmp/written ] && break; sleep 0.1; done; \
+    let rest = "touch /tmp/enough; for i in $(seq 480); do [ -e /tmp/written ] && break; sleep 0.5; done; \
                 cat /tmp/dd; dmesg | tail; cat /tmp/written";
     beside.rxe.machine().good(rest, LONG);
     let data = beside.rxe.machine().good("sha256sum /tmp/data | cut -c 1-64", SHORT);

@@ -17,7 +17,9 @@ use model::attach::SegmentCard;
 use model::wire::frame;
 use tests::loopback_address;
 use tests::pcap::records;
-use tests::stock::{alone, need, Pair, Program, StockNet};
+use tests::stock::{
+    alone, free_port, need, until_answered, wait_until_listening, Both, Pair, Program, StockNet,
+};
 
 use self::reading::{packets, Packet};
 
@@ -481,25 +483,29 @@ fn a_file_may_be_standard_output() {
 #[test]
 fn a_port_that_leads_outside_is_captured() {
     let _alone = alone();
-    let files = Files::new();
-    let record = files.path("record");
-    let addresses = [(); 2].map(|()| loopback_address());
-    let [left, right] = [0, 1].map(|side| {
-        let port = format!("--port=0=udp:{}", addresses[side]);
-        let recorded = ["--pcap-at", "0", "--pcap", record.to_str().unwrap()];
-        StockNet::held(&[&[&*port][..], if side == 0 { &recorded[..] } else { &[] }].concat())
+    let (files, addresses, nets, captures) = until_answered(|| {
+        let files = Files::new();
+        let record = files.path("record");
+        let addresses = [(); 2].map(|()| loopback_address());
+        let nets = [0, 1].map(|side| {
+            let port = format!("--port=0=udp:{}", addresses[side]);
+            let recorded = ["--pcap-at", "0", "--pcap", record.to_str().unwrap()];
+            StockNet::held(&[&[&*port][..], if side == 0 { &recorded[..] } else { &[] }].concat())
+        });
+        let views: [(&str, &[&str]); 2] = [("all", &[]), ("one", &["--port", "verbena0/1"])];
+        let captures = views.map(|(name, words)| (name, begin_file(&nets[0].0, &files.path(name), words)));
+        let tcp = free_port();
+        let number = tcp.to_string();
+        let side = |side: usize, host: &[&str]| {
+            let arguments = ["-d", "verbena0", "-g", "0", "-c", "-n", "100", "-s", "3000", "-p", &number];
+            nets[side].0.start("ibv_rc_pingpong", &[&arguments, host].concat())
+        };
+        let mut server = side(0, &[]);
+        assert!(wait_until_listening(&mut server, tcp, LIMIT), "{}", server.said());
+        let client = side(1, &["localhost"]);
+        Both::of([client, server], 2 * LIMIT)?;
+        Ok((files, addresses, nets, captures))
     });
-    let views: [(&str, &[&str]); 2] = [("all", &[]), ("one", &["--port", "verbena0/1"])];
-    let captures = views.map(|(name, words)| (name, begin_file(&left.0, &files.path(name), words)));
-    let tcp = tests::stock::free_port().to_string();
-    let side = |net: &StockNet, host: &[&str]| {
-        let arguments = ["-d", "verbena0", "-g", "0", "-c", "-n", "100", "-s", "3000", "-p", &tcp];
-        net.start("ibv_rc_pingpong", &[&arguments, host].concat())
-    };
-    let mut server = side(&left.0, &[]);
-    tests::stock::wait_until_listening(&mut server, tcp.parse().unwrap(), LIMIT);
-    let client = side(&right.0, &["localhost"]);
-    [server, client].into_iter().for_each(|program| drop(good(program)));
     for (name, capture) in captures {
         let (taken, dropped) = interrupted(capture);
         let all = packets(&files.path(name));
@@ -519,14 +525,14 @@ fn a_port_that_leads_outside_is_captured() {
             assert_eq!((psns(0x00), psns(0x02)), (100, 100), "{name}: inbound {inbound}");
         }
     }
-    for (net, holder) in [left, right] {
+    for (net, holder) in nets {
         drop(holder);
         net.expect_gone();
     }
     // The card's view is the same in the record of a net.
     let frames: Vec<_> =
         packets(&files.path("one")).into_iter().map(|packet| (packet.time, packet.kept)).collect();
-    let record = records(&record, 65_535).into_iter();
+    let record = records(&files.path("record"), 65_535).into_iter();
     assert!(frames == record.map(|record| (record.time, record.kept)).collect::<Vec<_>>());
 }
 

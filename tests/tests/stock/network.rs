@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use model::attach::listeners;
 use tests::stock::{compile_c, keepers, need, Pair, StockNet};
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 
 fn shell(net: &StockNet, script: &str) -> String {
     net.run("sh", &["-ec", script], LIMIT)

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tests::stock::{Program, StockNet};
 
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 /// Where the package has them, and where `tests/setup` puts them if the image has no documentation.
 const PLACES: [&str; 2] =
     ["/usr/share/doc/rdma-core/tests", concat!(env!("CARGO_MANIFEST_DIR"), "/../target/rdma-core-tests")];

@@ -32,7 +32,7 @@ fn posted(net: &StockNet, server: &mut Program) -> SegmentCard {
             server.expect_work(MOMENT, LIMIT);
             return card;
         }
-        let alive = !server.has_ended() && start.elapsed() < Duration::from_secs(20);
+        let alive = !server.has_ended() && start.elapsed() < LIMIT;
         assert!(alive, "`{}` posts no receives; it said:\n{}", server.line(), server.said());
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -91,7 +91,7 @@ impl<'a> Frames<'a> {
         let [server, client] = self.start(net);
         let line = client.line().to_owned();
         let client = client.wait(LIMIT);
-        let server = server.wait(if client.good() { Duration::from_secs(20) } else { Duration::ZERO });
+        let server = server.wait(if client.good() { LIMIT } else { Duration::ZERO });
         let said =
             format!("server: {}\n{}\nclient: {}\n{}", server.how(), server.said, client.how(), client.said);
         if !(server.good() && client.good()) {
@@ -162,7 +162,7 @@ fn a_group() {
     let net = StockNet::new();
     let frames = Frames::new(BW, "-s 512 -n 2000 --raw_mcast");
     let [server, client] = frames.start(&net);
-    let (client, server) = (client.wait(LIMIT), server.wait(Duration::from_secs(20)));
+    let (client, server) = (client.wait(LIMIT), server.wait(LIMIT));
     for side in [&client, &server] {
         let received: Vec<f64> = rows(&side.said).concat();
         assert_eq!(received.get(..2), Some(&[512.0, 2000.0][..]), "{}\n{}", side.how(), side.said);
@@ -222,7 +222,7 @@ fn a_stopped_receiver_does_not_stop_the_wire() {
     let mut server = frames.side(&net, 0);
     let card = posted(&net, &mut server);
     server.signal(libc::SIGSTOP);
-    let client = frames.side(&net, 1).wait(Duration::from_secs(20));
+    let client = frames.side(&net, 1).wait(LIMIT);
     assert!(client.good(), "{}\n{}", client.how(), client.said);
     assert_eq!(rows(&client.said).len(), 1, "{}", client.said);
     let dropped = card.read64(port::base(0) + port::RX_NO_RECV);

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tests::stock::{compile, compile_c, matrix, verbena, Program, StockNet};
 
+const LIMIT: Duration = Duration::from_secs(60);
+
 /// Where `tests/releases/fetch` puts what it gets.
 fn releases() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/releases")
@@ -69,7 +71,7 @@ fn programs_of_sid_write_events() {
     let (loader, libraries) = (root.join("lib64/ld-linux-x86-64.so.2"), root.join("lib/x86_64-linux-gnu"));
     let words =
         ["--library-path", libraries.to_str().expect("UTF-8"), program.to_str().expect("UTF-8"), "user"];
-    let said = StockNet::new().run(loader, &words, Duration::from_secs(20));
+    let said = StockNet::new().run(loader, &words, LIMIT);
     assert!(said.contains("as in the kernel"), "{said}");
 }
 
@@ -107,7 +109,7 @@ fn finds_the_cards(bundled: &Path) {
     let installed = installed.to_str().expect("UTF-8");
     let net = StockNet::new();
     for copies in [&[bundled][..], &[installed], &[bundled, installed], &[installed, bundled]] {
-        let said = net.run(&program, copies, Duration::from_secs(20));
+        let said = net.run(&program, copies, LIMIT);
         assert_eq!(said.matches("has 2 devices").count(), copies.len(), "{copies:?}: {said}");
     }
     net.expect_gone();
@@ -144,7 +146,7 @@ fn an_unknown_release_is_refused_by_name() {
     );
     let mut command = Command::new(&program);
     command.arg(&library).arg(verbena().with_file_name("libverbena.so"));
-    let ended = Program::start(command).wait(Duration::from_secs(20));
+    let ended = Program::start(command).wait(LIMIT);
     assert!(ended.good(), "{}: {}", ended.how(), ended.said);
     for words in ["libibverbs.so.1.20.71.0 has private ABI 71", "65 (rdma-core 65)", "do not get to see"] {
         assert!(ended.said.contains(words), "no `{words}` in: {}", ended.said);

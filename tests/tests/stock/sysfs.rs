@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tests::stock::{need, Pair, Program, StockNet};
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 
 fn expect_lines(said: &str, lines: &[&str]) {
     for line in lines {

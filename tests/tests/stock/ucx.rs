@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tests::stock::{free_port, need, wait_until_listening, Program, StockNet};
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// `ucx_perftest` as server and client. (`rc_v` is `rc_verbs` with `ud_verbs` for setting connections up.)
 fn perftest(net: &StockNet, options: &[&str], transport: &str, test: &str) -> String {
@@ -25,7 +25,7 @@ fn perftest(net: &StockNet, options: &[&str], transport: &str, test: &str) -> St
     assert!(wait_until_listening(&mut server, port, LIMIT), "{transport} {test}: {}", server.said());
     let client = side(Some("localhost"), "verbena1");
     let client = client.wait(LIMIT);
-    let server = server.wait(Duration::from_secs(20));
+    let server = server.wait(LIMIT);
     assert!(
         client.good() && server.good(),
         "{transport} {test}: client {}\n{}\nserver {}\n{}",

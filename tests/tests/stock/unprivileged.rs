@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tests::stock::{need, Pair, StockNet};
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// The kernel copies from a program to another of the same user namespace only.
 #[test]

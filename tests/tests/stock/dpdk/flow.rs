@@ -317,7 +317,8 @@ fn perf(net: &StockNet, options: &[&str]) -> String {
     let mut words: Vec<&str> = program[1..].iter().map(String::as_str).collect();
     words.extend(["--no-huge", "-m", "192", "-l", "0,1", "--file-prefix", &prefix, "--vdev", "net_verbena1"]);
     words.extend(["--"].iter().chain(options));
-    let ended = Program::start(net.command(&[], &program[0], &words)).wait(LIMIT);
+    // Ten thousand rules of each kind, beside programs that poll.
+    let ended = Program::start(net.command(&[], &program[0], &words)).wait(3 * LIMIT);
     let _ = fs::remove_dir_all(Path::new("/var/run/dpdk").join(prefix));
     assert!(ended.status.is_some(), "{}: {}", ended.how(), ended.said);
     ended.said
