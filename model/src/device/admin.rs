@@ -263,7 +263,7 @@ impl Device {
                 self.modify_table(f, object, &context, env)?;
             }
             AdminOpcode::DESTROY_TABLE => self.destroy_table(f, object)?,
-            AdminOpcode::RESOLVE => match self.resolve((object, c.param2() as u8), &c.gid(), env) {
+            AdminOpcode::RESOLVE => match self.resolve((object, c.param2()), &c.gid(), env) {
                 Some(mac) => *reply = reply.with_mac(mac),
                 None => return refused(AdminStatus::NOT_FOUND, Syndrome::NO_ROUTE),
             },

@@ -8,6 +8,7 @@ use super::wqe::fetch_ctrl;
 use super::Device;
 use crate::address::{Gid, OUTSIDE_MAC};
 use crate::env::Env;
+use crate::gids::GidEntry;
 use crate::link::outside::MAX_FRAMES;
 use crate::packet::{PortId, PORTS};
 
@@ -22,15 +23,20 @@ impl Device {
     /// it is asked for before the first packet.
     pub(super) fn resolve(
         &self,
-        (port, sgid_index): (u32, u8),
+        (port, sgid_index): (u32, u64),
         gid: &Gid,
         env: &mut impl Env,
     ) -> Option<[u8; 6]> {
         let inside = self.gids.resolve(gid);
-        let from = PortId { card: self.id, port: port.wrapping_sub(1) as u8 };
-        if inside.is_none() && self.outside.get(usize::from(from.port)).is_some_and(|port| port.frames.get())
-        {
-            env.ask(from, &self.gids.source(from, sgid_index), gid);
+        let port = u8::try_from(port.wrapping_sub(1)).unwrap_or(u8::MAX);
+        let has_frames = self.outside.get(usize::from(port)).is_some_and(|port| port.frames.get());
+        if inside.is_none() && has_frames {
+            let from = PortId { card: self.id, port };
+            let own =
+                u8::try_from(sgid_index).map_or(GidEntry::default(), |index| self.gids.entry(from, index));
+            if !own.is_empty() {
+                env.ask(from, &own, gid);
+            }
         }
         let outside = self.outside.iter().any(|port| port.on.get());
         inside.or(outside.then_some(OUTSIDE_MAC))

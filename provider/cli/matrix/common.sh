@@ -7,15 +7,15 @@ beside() {
     setpriv --pdeathsig KILL "$@" &
 }
 
-# insist WHAT COMMAND...: tries a command until it succeeds, for 120 s.
+# insist WHAT COMMAND...: tries a command until it succeeds, for 50 s.
 insist() {
     what=$1 tries=0
     shift
     until "$@" >attempt 2>&1; do
         tries=$((tries + 1))
-        if [ $tries = 1200 ]; then
+        if [ $tries = 500 ]; then
             cat attempt
-            echo "not within 120 s: $what"
+            echo "not within 50 s: $what"
             exit 1
         fi
         sleep 0.1

@@ -186,7 +186,8 @@ fn main() -> ExitCode {
         Err(error) => {
             model::tell!("verbena: {error:#}");
             let code = if launcher { EXIT_LAUNCHER } else { 1 };
-            ExitCode::from(signals::received().map_or(code, signals::exit_code))
+            let ended = error.downcast_ref::<signals::Ended>();
+            ExitCode::from(ended.map_or(code, |ended| signals::exit_code(ended.0)))
         }
     }
 }

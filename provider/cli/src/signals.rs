@@ -3,7 +3,8 @@
 
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-use anyhow::{anyhow, Result};
+use anyhow::Result;
+use thiserror::Error;
 
 const SIGNALS: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
@@ -41,9 +42,14 @@ pub fn watch() {
     }
 }
 
-/// Fails if one came: for waits that are over then.
+/// Why a command has ended that such a signal came to.
+#[derive(Debug, Error)]
+#[error("ended by signal {0}")]
+pub struct Ended(pub i32);
+
+/// Fails with [`Ended`] if one came: for waits that are over then.
 pub fn check() -> Result<()> {
-    received().map_or(Ok(()), |signal| Err(anyhow!("ended by signal {signal}")))
+    received().map_or(Ok(()), |signal| Err(Ended(signal).into()))
 }
 
 /// The signal that came, if any.

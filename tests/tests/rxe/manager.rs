@@ -281,7 +281,7 @@ pub fn perftest_by_address(beside: &mut Beside) {
     }
 }
 
-const TRIES: usize = 20;
+const TRIES: usize = 8;
 const PERFTEST: [(&str, &str); 3] =
     [("ib_write_bw", "-s 65536"), ("ib_send_lat", "-s 100"), ("ib_send_bw", "-c UD -s 1024 -t 8")];
 

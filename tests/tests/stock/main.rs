@@ -29,7 +29,7 @@
 //! | `releases` | other releases of libibverbs |
 //! | `sysfs` | what tools read from sysfs, or ask the kernel for |
 //! | `ucx` | UCX |
-//! | `udp` | ports that lead to each other by UDP |
+//! | `udp` | ports that lead to each other by UDP or frames |
 //! | `unprivileged` | an ordinary user's programs |
 //! | `verbs` | C programs of `tests/c` on stock verbs |
 //! | `xrc` | extended reliable connections |

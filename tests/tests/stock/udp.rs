@@ -150,30 +150,27 @@ fn faults_happen_to_what_leaves() {
 /// server waits for no longer than 8 times 67 ms.
 #[test]
 fn what_is_late_leaves_after_its_sender_has_ended() {
-    until_answered(|| {
-        let two = Two::new();
-        let port = free_port().to_string();
-        let common = ["-d", "verbena0", "-p", &port, "-g", "0", "-n", "3"];
-        let mut server = two.start(0, "ibv_rc_pingpong", &common);
-        assert!(wait_until_listening(&mut server, port.parse().unwrap(), LIMIT), "{}", server.said());
-        let options = [&two.options(1)[..], &["--fault", "delay by=150ms ack"]].concat();
-        let arguments = [&common[..], &["127.0.0.1"]].concat();
-        let mut client = Program::start(two.nets[1].command(&options, "ibv_rc_pingpong", &arguments));
-        // If either fails the other may wait for ever.
-        let start = Instant::now();
-        while !client.has_ended() && !server.failed() && start.elapsed() < LIMIT {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        if client.failed() || !client.has_ended() {
-            return Both::of([client, server], Duration::ZERO).map(drop);
-        }
-        // A new net of that name is not the one that still sends.
-        let options = [&two.options(1)[..], &["--fault", "mark"]].concat();
-        let next = Program::start(two.nets[1].command(&options, "true", &[]));
-        Both::of([next, server], 2 * LIMIT)?;
-        two.expect_gone();
-        Ok(())
-    });
+    let two = Two::new();
+    let port = free_port().to_string();
+    let common = ["-d", "verbena0", "-p", &port, "-g", "0", "-n", "3"];
+    let mut server = two.start(0, "ibv_rc_pingpong", &common);
+    assert!(wait_until_listening(&mut server, port.parse().unwrap(), LIMIT), "{}", server.said());
+    let options = [&two.options(1)[..], &["--fault", "delay by=150ms ack"]].concat();
+    let arguments = [&common[..], &["127.0.0.1"]].concat();
+    let mut client = Program::start(two.nets[1].command(&options, "ibv_rc_pingpong", &arguments));
+    // If either fails the other may wait for ever.
+    let start = Instant::now();
+    while !client.has_ended() && !server.failed() && start.elapsed() < LIMIT {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    if client.failed() || !client.has_ended() {
+        return expect_good([client, server]);
+    }
+    // A new net of that name is not the one that still sends.
+    let options = [&two.options(1)[..], &["--fault", "mark"]].concat();
+    let next = Program::start(two.nets[1].command(&options, "true", &[]));
+    expect_good([next, server]);
+    two.expect_gone();
 }
 
 /// Who receives counts the marks of what comes from outside, where Linux counts them.

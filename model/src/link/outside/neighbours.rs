@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 
-use super::raw::WAITING;
 use crate::address::Gid;
 use crate::wire::arp::ETHERTYPE_ARP;
 use crate::wire::ethernet::ETHERTYPE_IPV6;
@@ -20,6 +19,10 @@ pub const RETRY: u64 = 1_000_000_000;
 const TRIES: u32 = 3;
 /// A neighbour that is used is asked again after this time (RFC 4861: REACHABLE_TIME).
 const FRESH: u64 = 30_000_000_000;
+/// Bytes of frames that wait for answers.
+const WAITING: usize = 32 << 20;
+/// Frames that may wait for each neighbour beyond that, so that one which is absent does not take all room.
+const FEW: usize = 16;
 /// Neighbours that are remembered; more push out the one that was used longest ago.
 const MOST: usize = 1024;
 /// Ethernet's least length, without the frame check sequence.
@@ -70,7 +73,7 @@ pub struct Neighbours {
     entries: HashMap<Place, Entry>,
     /// No question is due before.
     due: Option<u64>,
-    /// Bytes of all frames that wait for an answer; those that would be more than [`WAITING`] are lost.
+    /// Bytes of all frames that wait for an answer.
     bytes: usize,
     /// Frames that waited and were given up, until they are counted.
     pub lost: u64,
@@ -176,8 +179,9 @@ impl Neighbours {
                 out(frame);
             }
             _ => {
-                let entry = self.entries.get_mut(to).filter(|_| self.bytes + frame.len() <= WAITING);
-                match entry {
+                let full = self.bytes + frame.len() > WAITING;
+                let entry = self.entries.get_mut(to);
+                match entry.filter(|entry| !full || entry.waiting.len() < FEW) {
                     Some(entry) => {
                         self.bytes += frame.len();
                         entry.waiting.push(frame.to_vec());
@@ -310,7 +314,7 @@ impl Neighbours {
         let Some(entry) = self.entries.get_mut(at) else { return };
         (entry.mac, entry.confirmed, entry.tries) = (Some(mac), now, 0);
         self.bytes -= entry.held().1;
-        for mut frame in entry.waiting.drain(..) {
+        for mut frame in std::mem::take(&mut entry.waiting) {
             frame[..6].copy_from_slice(&mac);
             out(&frame);
         }

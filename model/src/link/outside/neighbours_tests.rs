@@ -240,11 +240,15 @@ fn the_table_has_an_end() {
     let lost = here.table.lost as usize;
     (0..room + 5).for_each(|_| here.send(3000, last, &[0; 4096]));
     assert_eq!(here.table.lost as usize, lost + 5);
+    // Another one's first frames have room.
+    let other = ipv4_to_gid((0x0a00_0000 + 2998u32).to_be_bytes());
+    (0..FEW).for_each(|_| here.send(3000, other, &[0; 4096]));
+    assert_eq!(here.table.lost as usize, lost + 5 + 3);
     for end in [SECOND, 2 * SECOND, 3 * SECOND] {
         here.run(3000 + end);
     }
     assert_eq!((here.table.entries.len(), here.table.bytes), (0, 0));
-    assert_eq!(here.table.lost as usize, 3000 * 3 + room + 5, "all that was sent");
+    assert_eq!(here.table.lost as usize, 3000 * 3 + room + 5 + FEW, "all that was sent");
 }
 
 #[test]

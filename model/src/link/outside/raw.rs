@@ -70,8 +70,8 @@ pub(super) trait Wire: Send {
     fn keeps(&self) -> bool {
         self.due().is_some()
     }
-    /// How many peers the medium has had, one after another.
-    fn peers(&self) -> u64 {
+    /// The number of the peer that the medium leads to; 0: there is none now.
+    fn peer(&self) -> u64 {
         1
     }
     /// Reads the next frame without waiting; none if there is none. What is longer than `into` is lost.
@@ -130,7 +130,7 @@ fn connect(port: PortId, raw: Raw, wire: Box<dyn Wire>) -> io::Result<Opened> {
         mac: raw.mac,
         answered: if raw.answers { raw.gids.clone() } else { Vec::new() },
         asked: VecDeque::new(),
-        peers: 0,
+        peer: 0,
         unannounced: None,
         batch: vec![0; LARGEST],
     };
@@ -207,9 +207,9 @@ struct RawReceiver {
     answered: Vec<GidEntry>,
     /// Whom processes have asked for.
     asked: VecDeque<Place>,
-    /// The peers that the medium has had when it was looked at last.
-    peers: u64,
-    /// The last of them has not been told of the port's addresses: when that is tried.
+    /// The peer when it was looked at last.
+    peer: u64,
+    /// It has not been told of the port's addresses: when that is tried.
     unannounced: Option<u64>,
     batch: Vec<u8>,
 }
@@ -237,6 +237,8 @@ impl Receiver for RawReceiver {
         self.ask_again();
         self.out.unsent += self.out.wire.flush();
         let sent = self.send_given();
+        // Before a new peer makes the old ones forgotten.
+        self.tell(into);
         let came = self.take(port, into);
         self.tell(into);
         self.set_alarm();
@@ -266,10 +268,12 @@ impl RawReceiver {
             let Some(ip) = ip.first_chunk() else { return true };
             let to = (u16::from_ne_bytes(*vlan), *ip);
             self.neighbours.look(now, own, &to, &mut |frame: &[u8]| self.out.put(frame));
-            if self.asked.len() == QUESTIONS {
-                self.asked.pop_front();
+            if !self.asked.contains(&to) {
+                if self.asked.len() == QUESTIONS {
+                    self.asked.pop_front();
+                }
+                self.asked.push_back(to);
             }
-            self.asked.push_back(to);
             return true;
         }
         let length = u16::from_ne_bytes(*length);
@@ -297,10 +301,10 @@ impl RawReceiver {
             if into.bytes.len() - start <= LONGEST_FRAME {
                 break;
             }
-            let received = self.out.wire.receive(&mut into.bytes[start..])?;
+            let received = self.out.wire.receive(&mut into.bytes[start..]);
             // The frame may be a new peer's first one.
             self.announce();
-            let Some(len) = received else { return Ok(false) };
+            let Some(len) = received? else { return Ok(false) };
             let range = start..start + len;
             let frame = &into.bytes[range.clone()];
             // For this port, or for a group.
@@ -326,10 +330,10 @@ impl RawReceiver {
     /// Tells a peer that has come of the port's addresses, and asks it for those that are looked for. A medium that refuses
     /// that, such as an interface that is down, is tried again.
     fn announce(&mut self) {
-        let peers = self.out.wire.peers();
-        if std::mem::replace(&mut self.peers, peers) != peers {
+        let peer = self.out.wire.peer();
+        if std::mem::replace(&mut self.peer, peer) != peer {
             self.neighbours.forget();
-            self.unannounced = Some(0);
+            self.unannounced = (peer != 0).then_some(0);
         }
         let Some(due) = self.unannounced else { return };
         let now = now_ns();

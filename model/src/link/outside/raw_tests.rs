@@ -186,6 +186,38 @@ fn a_medium_that_refuses_is_told_later() {
     }
 }
 
+/// An interface that is deleted while it is down: the thread does not run all the time.
+#[test]
+fn a_medium_that_refuses_and_is_gone_is_tried_at_times() {
+    struct Gone;
+
+    impl Wire for Gone {
+        fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
+            Vec::new()
+        }
+
+        fn send(&mut self, _: &[u8]) -> io::Result<()> {
+            Err(io::ErrorKind::NetworkDown.into())
+        }
+
+        fn receive(&mut self, _: &mut [u8]) -> io::Result<Option<usize>> {
+            Err(io::ErrorKind::NotConnected.into())
+        }
+    }
+
+    let mut opened = connect(PORT, Raw::own((PORT, Guids::INSIDE), 4096), Box::new(Gone)).expect("a port");
+    let (begin, mut turns) = (Instant::now(), 0);
+    while begin.elapsed() < Duration::from_millis(2500) {
+        let mut entries: Vec<_> = opened.receiver.descriptors().into_iter().map(entry).collect();
+        let limit = Timespec { tv_sec: 5, tv_nsec: 0 };
+        assert_ne!(poll(&mut entries, Some(&limit)), Ok(0), "it is not tried again");
+        drop(entries);
+        opened.receiver.receive(PORT, &mut Arrivals::default()).expect_err("it is gone");
+        turns += 1;
+    }
+    assert!(turns <= 3, "{turns} turns");
+}
+
 /// An address is told of when its neighbour has answered, and at once when it is known, even if it was asked for while
 /// frames were forwarded.
 #[test]

@@ -28,6 +28,7 @@ pub(super) struct Stream {
     listener: UnixListener,
     path: PathBuf,
     peer: Option<Peer>,
+    /// How many have connected.
     peers: u64,
 }
 
@@ -76,8 +77,8 @@ impl Wire for Stream {
         peer.send(frame)
     }
 
-    fn peers(&self) -> u64 {
-        self.peers
+    fn peer(&self) -> u64 {
+        self.peer.as_ref().map_or(0, |_| self.peers)
     }
 
     fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {

@@ -75,7 +75,8 @@ pub fn run(row: &Row, release: &Release) -> Result<Verdict> {
         let hangs = row.hangs_since.is_some_and(|since| release.major().is_some_and(|major| major >= since))
             && row.proof.missing(&said).is_none()
             && sides.iter_mut().any(|side| matches!(side.ended(), Ok(None)));
-        if tries == TRIES || !(hangs || row.is_tried_again(&said)) {
+        let again = hangs || sides.iter().any(|side| row.is_tried_again(&side.said()));
+        if tries == TRIES || !again {
             return Ok(Verdict::Failed(
                 how,
                 sides.iter().map(Side::last_words).collect::<Vec<_>>().join("\n"),

@@ -27,8 +27,8 @@ pub struct Row {
     pub way: Way,
     /// What shows that it worked, beside exit status 0 of all processes.
     pub proof: Proof,
-    /// What is said by a program that came too early: a client before its server listened, if the two do not wait for each other.
-    /// The row is then run again.
+    /// What is said by a program that came too early: a client before its server listened, if the two do not wait for each other,
+    /// or a thread's end before another one was done. The row is then run again.
     pub early: &'static [&'static str],
     /// Since this release of rdma-core the program may wait for ever after it has done all, by a fault of its own. The row
     /// is then run again.

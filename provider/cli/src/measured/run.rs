@@ -77,9 +77,9 @@ impl Job {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if let Some(signal) = signals::received() {
+            if let Err(ended) = signals::check() {
                 side.end(Signal::INT);
-                bail!("ended by signal {signal} during `{}`", self.line());
+                return Err(ended.context(format!("during `{}`", self.line())));
             }
         }
         let status = side.wait(PARTING_TIME)?.with_context(|| {
