@@ -217,7 +217,8 @@ fn a_run_that_fails_is_named_and_fails_the_command() {
     assert!(warnings.iter().any(|text| text.contains("wall clock")), "{warnings:?}");
 }
 
-/// Runs it until so many processes of perftest have begun, interrupts it, and gives what it said.
+/// Runs it until so many processes of perftest have begun, interrupts it, and gives what it said. The exit code is that of the
+/// signal.
 fn interrupted(dir: &Path, words: &[&str], sides: usize) -> String {
     need("ib_send_lat");
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -238,6 +239,7 @@ fn interrupted(dir: &Path, words: &[&str], sides: usize) -> String {
     ended.said
 }
 
+/// What was measured before is in the report.
 #[test]
 fn an_interrupted_comparison_keeps_what_it_has() {
     let dir = tempfile::tempdir().expect("a directory");

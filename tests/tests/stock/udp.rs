@@ -206,7 +206,7 @@ fn what_leaves_is_late() {
     two.expect_gone();
 }
 
-/// They wait for its answer: a datagram is not sent again.
+/// They all wait for its answer: nobody sends a datagram again.
 #[test]
 fn many_packets_may_be_the_first_to_a_neighbour() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -382,4 +382,4 @@ impl RawReceiver {
 
 #[cfg(test)]
 #[path = "raw_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -14,9 +14,12 @@ use crate::wire::ndp::Discovery;
 use crate::wire::path::ipv4_to_gid;
 use crate::wire::{Arp, BthOpcode, Ethernet, Headers, Network};
 
-/// What is waited for.
-fn entry((descriptor, flags): (BorrowedFd<'_>, PollFlags)) -> PollFd<'_> {
-    PollFd::from_borrowed_fd(descriptor, flags)
+/// Waits for so many seconds at most until one of these tells that there is something to do.
+pub fn expect_ready(all: Vec<(BorrowedFd<'_>, PollFlags)>, seconds: i64, instead: &str) {
+    let mut entries: Vec<_> =
+        all.into_iter().map(|(descriptor, flags)| PollFd::from_borrowed_fd(descriptor, flags)).collect();
+    let limit = Timespec { tv_sec: seconds, tv_nsec: 0 };
+    assert_ne!(poll(&mut entries, Some(&limit)), Ok(0), "{instead}");
 }
 
 const PORT: PortId = PortId { card: 0, port: 0 };
@@ -178,10 +181,7 @@ fn a_medium_that_refuses_is_told_later() {
     let begin = Instant::now();
     while state.lock().unwrap().1 != expected {
         assert!(begin.elapsed() < Duration::from_secs(20), "only {:?}", state.lock().unwrap().1);
-        let mut entries: Vec<_> = opened.receiver.descriptors().into_iter().map(entry).collect();
-        let limit = Timespec { tv_sec: 20, tv_nsec: 0 };
-        assert_ne!(poll(&mut entries, Some(&limit)), Ok(0), "nothing is due");
-        drop(entries);
+        expect_ready(opened.receiver.descriptors(), 20, "nothing is due");
         opened.receiver.receive(PORT, &mut arrivals).expect("no error");
     }
 }
@@ -208,10 +208,7 @@ fn a_medium_that_refuses_and_is_gone_is_tried_at_times() {
     let mut opened = connect(PORT, Raw::own((PORT, Guids::INSIDE), 4096), Box::new(Gone)).expect("a port");
     let (begin, mut turns) = (Instant::now(), 0);
     while begin.elapsed() < Duration::from_millis(2500) {
-        let mut entries: Vec<_> = opened.receiver.descriptors().into_iter().map(entry).collect();
-        let limit = Timespec { tv_sec: 5, tv_nsec: 0 };
-        assert_ne!(poll(&mut entries, Some(&limit)), Ok(0), "it is not tried again");
-        drop(entries);
+        expect_ready(opened.receiver.descriptors(), 5, "it is not tried again");
         opened.receiver.receive(PORT, &mut Arrivals::default()).expect_err("it is gone");
         turns += 1;
     }

@@ -179,8 +179,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::time::Duration;
 
-    use rustix::event::{PollFd, Timespec};
-
+    use super::super::raw::tests::expect_ready;
     use super::*;
 
     /// It is read though it takes nothing any more, and before what its successor sends.
@@ -236,10 +235,7 @@ mod tests {
         });
         let mut turns = 0;
         while wants_room(&*wire) {
-            let mut entries: Vec<_> = wire.descriptors().into_iter().map(entry).collect();
-            let limit = Timespec { tv_sec: 20, tv_nsec: 0 };
-            assert_ne!(rustix::event::poll(&mut entries, Some(&limit)), Ok(0), "nothing tells of room");
-            drop(entries);
+            expect_ready(wire.descriptors(), 20, "nothing tells of room");
             assert_eq!(wire.flush(), 0);
             turns += 1;
         }
@@ -248,9 +244,5 @@ mod tests {
         for (n, frame) in bytes.chunks(PREFIX + 1000).enumerate() {
             assert!(frame[..PREFIX] == 1000u32.to_be_bytes() && frame[PREFIX..] == [n as u8; 1000]);
         }
-    }
-
-    fn entry((descriptor, flags): (BorrowedFd<'_>, PollFlags)) -> PollFd<'_> {
-        PollFd::from_borrowed_fd(descriptor, flags)
     }
 }
