@@ -99,7 +99,7 @@ pub fn run_keeper_of(
         return Err(KeeperError::PortsInSimulatedTime);
     }
     // Not the file and the sockets of a net that is running.
-    if (link.capture.is_some() || !link.ports.is_empty()) && Segment::hold(socket).is_ok() {
+    if (link.capture.is_some() || !link.ports.is_empty()) && Segment::ask(socket).is_ok() {
         return Err(KeeperError::AlreadyRunning(socket.into()));
     }
     let mut outside = Ports::open(&link, socket)?;

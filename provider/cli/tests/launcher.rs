@@ -195,6 +195,19 @@ fn programs_of_one_net_share_it() {
     person.wait_for_silence();
 }
 
+/// However short they are: the next program's net is its own, with its own options.
+#[test]
+fn a_net_ends_with_its_last_program() {
+    let person = Person::new();
+    for cards in ["1", "3", "2"].into_iter().cycle().take(12) {
+        let count = "ls ${SYSFS_PATH:-/sys}/class/infiniband | wc -l";
+        let output = person.verbena(&["run", "-q", "--cards", cards, "--", "sh", "-c", count]);
+        assert!(output.status.success(), "{}", err(&output));
+        assert_eq!(out(&output).trim(), cards);
+    }
+    person.wait_for_silence();
+}
+
 #[test]
 fn a_foreign_part_id_is_announced() {
     let person = Person::new();

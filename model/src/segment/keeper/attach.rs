@@ -108,10 +108,15 @@ impl Segment {
 
     /// Keeps the segment alive while [`Hold::connection`] is open in any process.
     pub fn hold(socket: &Path) -> Result<Hold, AttachError> {
-        let (connection, _, descriptors) = greet(socket, Kind::Hold)?;
+        let (connection, Welcome { alone, .. }, descriptors) = greet(socket, Kind::Hold)?;
         rustix::io::fcntl_setfd(&connection, rustix::io::FdFlags::empty())
             .map_err(AttachError::system("making a descriptor inheritable"))?;
-        Ok(Hold { connection, namespaces: descriptors })
+        Ok(Hold { connection, namespaces: descriptors, alone })
+    }
+
+    /// Whether a keeper listens at `socket`: an error says why it cannot be had.
+    pub fn ask(socket: &Path) -> Result<(), AttachError> {
+        greet(socket, Kind::Ask).map(drop)
     }
 }
 
@@ -122,6 +127,8 @@ pub struct Hold {
     pub connection: OwnedFd,
     /// The namespaces that the keeper keeps for the programs.
     pub namespaces: Vec<OwnedFd>,
+    /// It stays for nobody else: it has just begun, or was about to end.
+    pub alone: bool,
 }
 
 type Greeted = (OwnedFd, Welcome, Vec<OwnedFd>);

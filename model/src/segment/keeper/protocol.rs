@@ -8,7 +8,7 @@
 /// First word of both messages.
 const MAGIC: u32 = u32::from_le_bytes(*b"VRBN");
 /// Changes whenever the messages or the segment's layout change.
-pub const PROTOCOL_VERSION: u32 = 0x1_0000 + crate::segment::layout::LAYOUT_VERSION;
+pub const PROTOCOL_VERSION: u32 = 0x2_0000 + crate::segment::layout::LAYOUT_VERSION;
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub enum Kind {
     Hold,
     /// A process that looks at the cards: a member for which the segment does not stay.
     Watch,
+    /// A process that asks whether the keeper runs. The segment does not stay for it.
+    Ask,
 }
 
 /// First packet, from the client.
@@ -40,6 +42,7 @@ impl Hello {
             Kind::Member => 1,
             Kind::Hold => 2,
             Kind::Watch => 3,
+            Kind::Ask => 4,
         };
         words([MAGIC, self.version, kind, 0])
     }
@@ -51,6 +54,7 @@ impl Hello {
             1 => Kind::Member,
             2 => Kind::Hold,
             3 => Kind::Watch,
+            4 => Kind::Ask,
             _ => return None,
         };
         (magic == MAGIC).then_some(Hello { version, kind })
@@ -81,6 +85,8 @@ pub struct Welcome {
     pub verdict: Verdict,
     /// Its index.
     pub member: u16,
+    /// The segment stays for nobody else.
+    pub alone: bool,
     /// Size of the segment file.
     pub total_bytes: u64,
 }
@@ -102,7 +108,7 @@ impl Welcome {
             MAGIC,
             self.version,
             verdict,
-            self.member.into(),
+            u32::from(self.member) | u32::from(self.alone) << 16,
             self.total_bytes as u32,
             (self.total_bytes >> 32) as u32,
         ])
@@ -121,7 +127,8 @@ impl Welcome {
         (magic == MAGIC).then_some(Welcome {
             version,
             verdict,
-            member: member.try_into().ok()?,
+            member: member as u16,
+            alone: member >> 16 != 0,
             total_bytes: u64::from(low) | u64::from(high) << 32,
         })
     }
@@ -152,13 +159,16 @@ mod tests {
 
     #[test]
     fn messages_survive_the_wire() {
-        for kind in [Kind::Member, Kind::Hold, Kind::Watch] {
+        for kind in [Kind::Member, Kind::Hold, Kind::Watch, Kind::Ask] {
             let hello = Hello { version: PROTOCOL_VERSION, kind };
             assert_eq!(Hello::decode(&hello.encode()), Some(hello));
         }
         for verdict in [Verdict::Accepted, Verdict::Full, Verdict::Unknown(77)] {
-            let welcome = Welcome { version: 3, verdict, member: 255, total_bytes: 1 << 40 | 0x1234_5000 };
-            assert_eq!(Welcome::decode(&welcome.encode()), Some(welcome));
+            for alone in [false, true] {
+                let total_bytes = 1 << 40 | 0x1234_5000;
+                let welcome = Welcome { version: 3, verdict, member: 255, alone, total_bytes };
+                assert_eq!(Welcome::decode(&welcome.encode()), Some(welcome));
+            }
         }
     }
 

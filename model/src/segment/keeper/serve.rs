@@ -27,10 +27,8 @@ use crate::segment::moving::release::free_member;
 use crate::segment::page::MAX_MEMBERS;
 use crate::segment::{now_ns, Segment};
 
-/// How long the keeper waits for its first connection: whoever started it may be kept from its core.
+/// How long the keeper waits for the first process that it stays for: whoever started it may be kept from its core.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long it runs at least when there was one: who looks whether it runs connects, too.
-const AT_LEAST: Duration = Duration::from_millis(200);
 /// How long a client may take to say hello.
 pub(in crate::segment) const GREETING: Duration = Duration::from_secs(2);
 /// Clients that have not sent their first message; more are refused.
@@ -52,7 +50,6 @@ pub fn run(options: KeeperOptions) -> Result<(), KeeperError> {
     let segment = Arc::new(segment);
     let listener = Listener::new(&options.socket_path)?;
     let beside = options.beside.map(|work| Started::new(work, &segment)).transpose()?;
-    let started = now_ns();
     let mut keeper = Keeper {
         segment,
         handles,
@@ -67,9 +64,8 @@ pub fn run(options: KeeperOptions) -> Result<(), KeeperError> {
         on_timer: options.on_timer,
         on_look: options.on_look,
         on_alone: options.on_alone,
-        alone_until: started + GRACE.as_nanos() as u64,
+        alone_until: now_ns() + GRACE.as_nanos() as u64,
         ends_at: None,
-        started,
     };
     let result = keeper.serve();
     keeper.listener.remove();
@@ -99,7 +95,6 @@ struct Keeper {
     alone_until: u64,
     /// And at the latest, whatever is left to do; once that is decided.
     ends_at: Option<u64>,
-    started: u64,
 }
 
 impl Keeper {
@@ -201,7 +196,6 @@ impl Keeper {
             }
             let limit = now_ns() + GREETING.as_nanos() as u64;
             self.clients.push(Client { connection, role: Role::Greeting(limit), pid: 0, watches: false });
-            self.alone_until = self.started + AT_LEAST.as_nanos() as u64;
         }
     }
 
@@ -248,7 +242,7 @@ impl Keeper {
             Ok((uid, _)) if uid != me && uid != 0 => (Verdict::OtherUser, Role::Hold, 0),
             Ok(_) if hello.version != PROTOCOL_VERSION => (Verdict::OtherVersion, Role::Hold, 0),
             Ok((_, pid)) => match (hello.kind, self.free_index()) {
-                (Kind::Hold, _) => (Verdict::Accepted, Role::Hold, 0),
+                (Kind::Hold | Kind::Ask, _) => (Verdict::Accepted, Role::Hold, 0),
                 (Kind::Member | Kind::Watch, Some(member)) => (Verdict::Accepted, Role::Member(member), pid),
                 (Kind::Member | Kind::Watch, None) => (Verdict::Full, Role::Hold, 0),
             },
@@ -266,11 +260,17 @@ impl Keeper {
             entry.state.store(MEMBER_ACTIVE, Ordering::Release);
         }
         let client = &mut self.clients[index];
-        (client.role, client.pid, client.watches) = (role, pid, hello.kind == Kind::Watch);
+        (client.role, client.pid) = (role, pid);
+        client.watches = matches!(hello.kind, Kind::Watch | Kind::Ask);
+        if verdict == Verdict::Accepted && !client.watches {
+            self.alone_until = 0;
+        }
+        let mut others = self.clients.iter().enumerate().filter(|&(other, _)| other != index);
         let welcome = Welcome {
             version: PROTOCOL_VERSION,
             verdict,
             member,
+            alone: others.all(|(_, client)| client.watches),
             total_bytes: self.segment.local().total_bytes,
         };
         self.answer(index, welcome) && verdict == Verdict::Accepted

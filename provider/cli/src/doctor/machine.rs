@@ -120,8 +120,8 @@ fn sockets() -> Finding {
             continue;
         }
         let net = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        match Segment::hold(&path) {
-            Ok(_) => running.push(net),
+        match Segment::ask(&path) {
+            Ok(()) => running.push(net),
             // It was just ending.
             Err(AttachError::Closed(_)) => {}
             Err(AttachError::NoKeeper(_)) => stale.push(path.display().to_string()),

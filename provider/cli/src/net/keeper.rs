@@ -75,7 +75,7 @@ pub struct HoldArgs {
 
 /// True when a keeper answers at that socket.
 fn answers(socket: &Path) -> bool {
-    Segment::hold(socket).is_ok()
+    Segment::ask(socket).is_ok()
 }
 
 /// Holds the net, after starting its keeper if it has none.
@@ -87,6 +87,11 @@ pub fn ensure(net: &Net, wanted: &CardArgs) -> Result<Held> {
     let mut starting: Option<(Child, String)> = None;
     loop {
         match Segment::hold(&socket) {
+            // Its programs have ended, and so will it: it is not joined, whatever its options.
+            Ok(hold) if hold.alone && starting.is_none() => {
+                drop(hold);
+                std::thread::sleep(LOCK_PAUSE);
+            }
             Ok(hold) => {
                 let info = read_info(net)?;
                 if starting.is_none() {
@@ -94,16 +99,15 @@ pub fn ensure(net: &Net, wanted: &CardArgs) -> Result<Held> {
                 }
                 return Ok(Held { hold: hold.connection, namespaces: hold.namespaces, info });
             }
-            Err(AttachError::NoKeeper(_) | AttachError::Closed(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
-        match starting.as_mut() {
-            None => starting = Some((start_keeper(net, wanted)?, String::new())),
-            Some((child, said)) => {
-                if !still_starting(net, child, said)? {
-                    starting = None;
+            Err(AttachError::NoKeeper(_) | AttachError::Closed(_)) => match starting.as_mut() {
+                None => starting = Some((start_keeper(net, wanted)?, String::new())),
+                Some((child, said)) => {
+                    if !still_starting(net, child, said)? {
+                        starting = None;
+                    }
                 }
-            }
+            },
+            Err(error) => return Err(error.into()),
         }
         signals::check()?;
         if start.elapsed() > START_TIME {
