@@ -201,6 +201,66 @@ fn what_is_lost_is_sent_again() {
     assert!(figure(&text, " sent again") > 0.0, "{text}");
 }
 
+/// By default time-outs are so short that a port which loses packets is mostly busy, and retries suffice for all of them.
+#[test]
+fn a_lossy_incast_ends_well() {
+    let (text, rows) = run("--pattern incast --cards 16 --switch default");
+    assert_eq!(rows.len(), 15);
+    assert!(rows.iter().all(|row| row[2] == f64::from(1 << 20)), "{rows:?}");
+    assert!(text.contains("\n  retries     7, each after 2097.152 us (--timeout 9)\n"), "{text}");
+    assert!(figure(&text, " packets, ") > 0.0 && figure(&text, " sent again") > 0.0, "{text}");
+    assert!(figure(&text, " % of the receivers' ports") > 50.0, "{text}");
+    assert_eq!(run("--pattern incast --cards 16 --switch default --timeout 9 --retries 7"), (text, rows));
+}
+
+#[test]
+fn retries_are_as_given() {
+    let line = "--pattern incast --cards 8 --switch default --timeout 12 --retries 3";
+    let (text, rows) = run(line);
+    assert!(text.contains("\n  retries     3, each after 16777.216 us (--timeout 12)\n"), "{text}");
+    assert!(last(&rows) > 16_777_216.0, "no time-out took as long as that: {rows:?}");
+    // Where nothing is lost they are not shown, unless they were given.
+    let line = "--pattern incast --cards 2 --bytes 1KiB";
+    assert!(!run(line).0.contains("retries"));
+    let given = run(&format!("{line} --retries 0")).0;
+    assert!(given.contains("\n  retries     0, each after 268435.456 us (--timeout 16)\n"), "{given}");
+}
+
+/// What arrived is told, and written, before the error that says why not all did, and what helps: which it does.
+#[test]
+fn a_run_whose_retries_end_prints_figures_and_fails() {
+    let line = "--pattern incast --cards 64 --switch default";
+    let directory = tempfile::tempdir().expect("a directory");
+    let csv = directory.path().join("times.csv");
+    let output = sim(&format!("{line} --csv {}", csv.display()));
+    let (text, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let arrived = figure(&text, " of 63, ");
+    assert!(arrived > 0.0 && arrived < 63.0 && figure(&text, " packets, ") > 0.0, "{text}");
+    assert_eq!(fs::read_to_string(csv).expect("the CSV").lines().count(), arrived as usize + 1);
+    for words in [
+        "to card 0 gave up (RETRY_EXC_ERR)",
+        "(7, each after 2097.152 us)",
+        "what may help: --switch pfc, --cc dcqcn, a longer --timeout\n",
+    ] {
+        assert!(said.contains(words), "no `{words}`: {said}");
+    }
+    assert_eq!(run("--pattern incast --cards 64 --switch pfc").1.len(), 63);
+    assert_eq!(run(&format!("{line} --cc dcqcn")).1.len(), 63);
+}
+
+/// A card whose queue pair gives up goes on with its other messages, and its peer gives up, too.
+#[test]
+fn a_queue_pair_that_gives_up_does_not_stop_others() {
+    let network = "--switch buffer=8KiB --topology leaf-spine --leaf 4 --ratio 4";
+    let output = sim(&format!("--pattern alltoall --cards 8 --window 2 {network} --retries 1"));
+    let (text, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(" more later: ") && said.contains("more --retries, a longer --timeout"), "{said}");
+    let arrived = figure(&text, " of 56, ");
+    assert!(arrived > 0.0 && arrived < 56.0, "{text}");
+}
+
 /// The seed is that of the marks, too, unless the switch was given one.
 #[test]
 fn the_seed_is_the_switchs() {
@@ -224,6 +284,9 @@ fn what_cannot_be_is_refused() {
         ("--pattern incast --mtu 4096", "a path MTU of at most 1024"),
         ("--pattern incast --mtu 1500", "one of 256, 512, 1024, 2048 and 4096"),
         ("--pattern alltoall --window 0", "0 is not in 1..=65535"),
+        ("--pattern incast --timeout 0", "0 is not in 1..=31"),
+        ("--pattern incast --timeout 32", "32 is not in 1..=31"),
+        ("--pattern incast --retries 8", "8 is not in 0..=7"),
         ("--pattern incast --leaf 4", "add --topology leaf-spine"),
         ("--pattern incast --topology leaf-spine --leaf 8 --ratio 3", "cannot have a cable for each 3"),
         ("--pattern incast --switch pfc,xoff=no", "xoff"),

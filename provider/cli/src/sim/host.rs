@@ -12,6 +12,7 @@ use fpga_regs::{Access, CqeStatus, QpState, QpType, WqeOpcode};
 use model::attach::{Buffer, Stage, StageCard};
 
 use super::pattern::Message;
+use super::retries::Retries;
 
 /// Longest WRITE: a longer message is several, all to the same place, of which the last has immediate data.
 pub const CHUNK: u64 = 64 << 10;
@@ -21,8 +22,6 @@ const AHEAD: (u32, u32) = (16, 2);
 const AHEAD_OF_CARD: u32 = 4096;
 /// Receives of a queue pair.
 const RECEIVES: u32 = 2;
-/// `timeout` of the queue pairs, 268 ms: as many as all senders of an incast wait for.
-const TIMEOUT: u8 = 16;
 
 /// See the module.
 pub struct Host {
@@ -50,6 +49,8 @@ struct Link {
     remote: (u64, u32),
     queue: VecDeque<Sending>,
     flying: u32,
+    /// Its retries have ended: it sends nothing any more.
+    gave_up: bool,
 }
 
 struct Sending {
@@ -57,11 +58,13 @@ struct Sending {
     left: u64,
 }
 
-/// A message has arrived.
+/// What a card learns from its completions.
 #[derive(Clone, Copy, Debug)]
-pub struct Arrived {
-    pub from: u16,
-    pub step: u32,
+pub enum Told {
+    /// A message has arrived.
+    Arrived { from: u16, step: u32 },
+    /// The queue pair to a card has no retries left: what it still had to send is dropped.
+    GaveUp { to: u16 },
 }
 
 impl Host {
@@ -119,8 +122,14 @@ impl Host {
             sq_sig_all: false,
             offloads: Offloads::default(),
         };
-        let link =
-            Link { peer, qp: self.pd.create_qp(&init)?, remote: (0, 0), queue: VecDeque::new(), flying: 0 };
+        let link = Link {
+            peer,
+            qp: self.pd.create_qp(&init)?,
+            remote: (0, 0),
+            queue: VecDeque::new(),
+            flying: 0,
+            gave_up: false,
+        };
         self.by_peer.insert(peer, self.links.len());
         self.links.push(link);
         Ok(self.links.last_mut().expect("just pushed"))
@@ -136,7 +145,7 @@ impl Host {
     }
 
     /// Connects two cards with each other.
-    pub fn connect(hosts: &mut [Host], (a, b): (u16, u16), mtu: u32) -> Result<()> {
+    pub fn connect(hosts: &mut [Host], (a, b): (u16, u16), mtu: u32, retries: Retries) -> Result<()> {
         let ends = [(a, b), (b, a)];
         let mut qpns = [0; 2];
         for (qpn, (own, peer)) in qpns.iter_mut().zip(ends) {
@@ -147,7 +156,7 @@ impl Host {
             let (gid, remote) = (other.gid()?, (other.landing.addr(), other.landing_mr.rkey()));
             let link = hosts[usize::from(own)].links.last_mut().expect("added above");
             link.remote = remote;
-            link.bring_up(qpn, gid, mtu)?;
+            link.bring_up(qpn, gid, mtu, retries)?;
         }
         Ok(())
     }
@@ -163,6 +172,11 @@ impl Host {
         while let Some(message) = self.waiting.front() {
             let index = *self.by_peer.get(&message.to).context("no queue pair leads there")?;
             let link = &mut self.links[index];
+            if link.gave_up {
+                // It would come back at once.
+                self.waiting.pop_front();
+                continue;
+            }
             if !link.is_busy() {
                 if self.busy == self.window {
                     break;
@@ -209,20 +223,32 @@ impl Host {
         Ok(())
     }
 
-    /// What has completed: posts more, and tells what has arrived.
-    pub fn poll(&mut self) -> Result<Vec<Arrived>> {
+    /// What has completed: posts more, and tells what has arrived, and which queue pairs gave up.
+    pub fn poll(&mut self) -> Result<Vec<Told>> {
         let mut completions = Vec::new();
         while self.cq.poll(64, |wc| completions.push(wc))? == 64 {}
-        let mut arrived = Vec::new();
+        let mut told = Vec::new();
         for wc in completions {
             let index = wc.wr_id as usize;
-            if wc.status != CqeStatus::SUCCESS {
-                let peer = self.links[index].peer;
-                bail!("a work request of the queue pair to card {peer} failed: {:?}", wc.status);
+            let link = &mut self.links[index];
+            let peer = link.peer;
+            match wc.status {
+                // What was posted to it, and comes back.
+                _ if link.gave_up => continue,
+                CqeStatus::SUCCESS => {}
+                CqeStatus::RETRY_EXC_ERR => {
+                    (link.gave_up, link.flying) = (true, 0);
+                    link.queue.clear();
+                    told.push(Told::GaveUp { to: peer });
+                    self.busy -= 1;
+                    self.begin()?;
+                    continue;
+                }
+                status => bail!("a work request of the queue pair to card {peer} failed: {status:?}"),
             }
             match wc.flags.contains(WcFlags::RECV) {
                 true => {
-                    arrived.push(Arrived { from: self.links[index].peer, step: wc.imm });
+                    told.push(Told::Arrived { from: peer, step: wc.imm });
                     self.links[index].receive(index, 1)?;
                 }
                 false => {
@@ -235,7 +261,7 @@ impl Host {
                 }
             }
         }
-        Ok(arrived)
+        Ok(told)
     }
 
     /// Posts the receives of all queue pairs.
@@ -269,7 +295,7 @@ impl Link {
     }
 
     /// From RESET to RTS.
-    fn bring_up(&self, dest_qpn: u32, dgid: [u8; 16], mtu: u32) -> Result<()> {
+    fn bring_up(&self, dest_qpn: u32, dgid: [u8; 16], mtu: u32, retries: Retries) -> Result<()> {
         let base = QpAttr { port: 1, access: Access::REMOTE_WRITE, ..QpAttr::default() };
         let mask = AttrMask::STATE | AttrMask::PORT | AttrMask::PKEY_INDEX | AttrMask::ACCESS_FLAGS;
         self.qp.modify(&QpAttr { state: QpState::INIT, ..base }, mask)?;
@@ -291,8 +317,8 @@ impl Link {
             | AttrMask::RETRY_CNT
             | AttrMask::RNR_RETRY
             | AttrMask::MAX_QP_RD_ATOMIC;
-        let attr =
-            QpAttr { state: QpState::RTS, timeout: TIMEOUT, retry_cnt: 7, rnr_retry: 7, ..QpAttr::default() };
+        let Retries { count: retry_cnt, timeout } = retries;
+        let attr = QpAttr { state: QpState::RTS, timeout, retry_cnt, rnr_retry: 7, ..QpAttr::default() };
         Ok(self.qp.modify(&attr, mask)?)
     }
 }

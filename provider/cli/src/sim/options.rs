@@ -11,6 +11,7 @@ use model::profile::Profile;
 use model::sim::fabric::Fabric;
 
 use super::pattern::{Pattern, Traffic};
+use super::retries::{self, Retries};
 use crate::card;
 
 /// How the cards are connected.
@@ -56,6 +57,13 @@ pub struct SimArgs {
     /// The cards' congestion control, as for `verbena run` (default: none)
     #[arg(long, value_name = "OPTIONS")]
     cc: Option<CcOptions>,
+    /// Exponent of the local ACK timeout, 1 to 31, as perftest's -u: what has no answer after 4.096 us x 2^N is sent again
+    /// (default: 16, which is 268 ms; without pfc what full queues take, there and back, and at least 8, which is 1.05 ms)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=i64::from(retries::MOST_TIMEOUT)))]
+    timeout: Option<u8>,
+    /// Times in a row that a queue pair sends again what has no answer, before it gives up: retry_cnt, 0 to 7 (default: 7)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=i64::from(retries::MOST)))]
+    retries: Option<u8>,
     /// With leaf-spine: cards of a leaf
     #[arg(long, value_name = "N", default_value_t = LEAF, value_parser = clap::value_parser!(u16).range(1..=MOST_CARDS as i64))]
     leaf: u16,
@@ -79,6 +87,10 @@ pub struct Plan {
     pub mtu: u32,
     /// Cards that a card sends to at a time.
     pub window: usize,
+    /// When queue pairs send again.
+    pub retries: Retries,
+    /// They matter: the switches can lose packets, or they were given.
+    pub shows_retries: bool,
 }
 
 /// Cards of a leaf, and of one of its cables to a spine, if nothing is said.
@@ -138,10 +150,18 @@ impl SimArgs {
             SwitchOptions { pfc: Some(pfc), ..SwitchOptions::default() }
         });
         let switch = SwitchOptions { seed: switch.seed.or(Some(self.seed)), ..switch };
-        let (fabric, network) = match self.topology {
-            Topology::Star => (Fabric::default(), "star".to_owned()),
-            Topology::LeafSpine => self.leaf_spine()?,
+        let ((fabric, network), switches) = match self.topology {
+            Topology::Star => ((Fabric::default(), "star".to_owned()), 1),
+            Topology::LeafSpine => (self.leaf_spine()?, 3),
         };
+        let rate = profile.wire.rate_bps.bits_per_second();
+        let retries = Retries {
+            count: self.retries.unwrap_or(retries::MOST),
+            timeout: self.timeout.unwrap_or_else(|| retries::default_timeout(&switch, switches, rate)),
+        };
+        // With pfc a headroom that was given may be too small.
+        let can_lose = switch.pfc.is_none_or(|pfc| pfc.headroom.is_some());
+        let shows_retries = can_lose || self.timeout.or(self.retries).is_some();
         let stage = StageOptions {
             cards: self.cards,
             profile,
@@ -150,7 +170,7 @@ impl SimArgs {
             mtu: Some(mtu),
             memory: MEMORY,
         };
-        Ok(Plan { traffic, stage, network, mtu, window: self.window.into() })
+        Ok(Plan { traffic, stage, network, mtu, window: self.window.into(), retries, shows_retries })
     }
 
     fn leaf_spine(&self) -> Result<(Fabric, String)> {

@@ -9,7 +9,7 @@ use model::attach::{Progress, Stage};
 use model::packet::PortId;
 use model::sim::switch::Counts;
 
-use super::host::{Host, CHUNK};
+use super::host::{Host, Told, CHUNK};
 use super::options::Plan;
 use super::pattern::{Pattern, Traffic};
 
@@ -29,6 +29,10 @@ pub struct Done {
 /// What came of it.
 pub struct Run {
     pub done: Vec<Done>,
+    /// Queue pairs whose retries ended, in the order in which that was known: the sender's card and its peer's.
+    pub gave_up: Vec<(u16, u16)>,
+    /// Bytes of all messages that arrived.
+    pub bytes: u64,
     pub progress: Progress,
     /// Events before the start.
     pub before: u64,
@@ -40,7 +44,7 @@ pub struct Run {
     pub again: u64,
     /// Congestion notifications.
     pub notifications: u64,
-    /// From the start to the end of the last message (ps).
+    /// From the start to the end of the last message that arrived (ps).
     pub time: u64,
     /// The machine's time, for making the cards and for playing.
     pub made: Duration,
@@ -83,7 +87,7 @@ pub fn play(plan: &Plan) -> Result<Run> {
     for (from, messages) in starts.iter().enumerate() {
         for message in messages {
             if !hosts[from].knows(message.to) {
-                Host::connect(&mut hosts, (from as u16, message.to), plan.mtu)?;
+                Host::connect(&mut hosts, (from as u16, message.to), plan.mtu, plan.retries)?;
             }
         }
         stage.begin();
@@ -98,28 +102,38 @@ pub fn play(plan: &Plan) -> Result<Run> {
     let (made, played, used) = (began.elapsed(), Instant::now(), cpu());
     (0..traffic.cards).for_each(|card| stage.call(card, start));
     let mut starts: Vec<_> = starts.into_iter().map(Some).collect();
-    let mut done = Vec::with_capacity(traffic.ends());
+    let (mut done, mut gave_up) = (Vec::with_capacity(traffic.ends()), Vec::new());
+    let (mut arrived, mut time) = (0_u64, 0);
     while let Some(turn) = stage.next(MOST_IDLE) {
         let card = turn.card;
         let host = &mut hosts[usize::from(card)];
         for message in starts[usize::from(card)].take().into_iter().flatten() {
             host.send(message)?;
         }
-        let arrived = host.poll().with_context(|| format!("card {card}"))?;
-        for message in arrived {
-            match traffic.follows(card, message.step) {
+        for told in host.poll().with_context(|| format!("card {card}"))? {
+            let (from, step) = match told {
+                Told::Arrived { from, step } => (from, step),
+                Told::GaveUp { to } => {
+                    gave_up.push((card, to));
+                    continue;
+                }
+            };
+            let at = stage.clock(card) - start;
+            (arrived, time) = (arrived + 1, at.max(time));
+            match traffic.follows(card, step) {
                 Some(next) => host.send(next)?,
-                None => done.push(ended(traffic, message.from, card, stage.clock(card) - start)),
+                None => done.push(ended(traffic, from, card, at)),
             }
         }
     }
     let (played, cpu) = (played.elapsed(), cpu() - used);
-    check(&stage, traffic, &hosts, &done, &expected)?;
     let ports = (0..traffic.cards).map(|card| PortId { card, port: 0 });
     let sum = |register| ports.clone().map(|port| stage.counter(port, register)).sum();
     let run = Run {
-        time: done.iter().map(|done| done.at).max().unwrap_or(0),
         done,
+        gave_up,
+        bytes: arrived * traffic.message_bytes(),
+        time,
         progress: stage.progress(),
         before,
         queues: stage.queues(),
@@ -130,6 +144,7 @@ pub fn play(plan: &Plan) -> Result<Run> {
         played,
         cpu,
     };
+    check(&stage, traffic, &hosts, &run, &expected)?;
     // The process ends: closing each queue pair and card would take as long as making it.
     std::mem::forget((hosts, source, stage));
     Ok(run)
@@ -151,11 +166,12 @@ fn nothing_lost(stage: &Stage) -> Result<()> {
     }
 }
 
-/// What must be, whatever the pattern: all has arrived, unchanged, and nothing was lost for lack of room in the simulation.
-fn check(stage: &Stage, traffic: &Traffic, hosts: &[Host], done: &[Done], expected: &[u8]) -> Result<()> {
+/// What must be, whatever the pattern: all has arrived unless queue pairs gave up, unchanged, and nothing was lost for lack of
+/// room in the simulation.
+fn check(stage: &Stage, traffic: &Traffic, hosts: &[Host], run: &Run, expected: &[u8]) -> Result<()> {
     nothing_lost(stage)?;
-    let Progress { now, events, .. } = stage.progress();
-    if done.len() != traffic.ends() {
+    let (Progress { now, events, .. }, done) = (run.progress, &run.done);
+    if done.len() != traffic.ends() && run.gave_up.is_empty() {
         let waits = |(card, host): (usize, &Host)| host.waits().next().map(|peer| (card, peer));
         let who = match hosts.iter().enumerate().find_map(waits) {
             Some((card, peer)) => format!("card {card} waits for card {peer}"),

@@ -9,6 +9,7 @@ use super::figures::{jain, rate, Times};
 use super::options::Plan;
 use super::pattern::Pattern;
 use super::play::Run;
+use super::retries;
 use crate::plot::{bytes_text, picture, Axes, Chart, Line};
 
 /// The command, as a heading.
@@ -33,16 +34,15 @@ fn heading(plan: &Plan) -> String {
 pub fn text(plan: &Plan, run: &Run) -> String {
     let times = Times::of(run);
     let us = |ns: f64| format!("{:.3} us", ns / 1000.0);
-    let all = plan.traffic.all_bytes();
-    let total = rate(all, run.time);
+    let total = rate(run.bytes, run.time);
     let line = plan.stage.profile.wire.rate_bps.bits_per_second() as f64;
     let events = run.progress.events - run.before;
     let deepest = run.queues.iter().map(|queue| queue.deepest).max().unwrap_or(0);
     let busiest = run.queues.iter().max_by_key(|queue| queue.byte_ns).copied().unwrap_or_default();
-    let mean = busiest.byte_ns as f64 * 1000.0 / run.time.max(1) as f64;
+    let mean = busiest.byte_ns as f64 * 1000.0 / run.time as f64;
     let sum = |of: fn(&Counts) -> u64| run.queues.iter().map(of).sum::<u64>();
     let mut rows = vec![
-        ("messages", format!("{}, {} in all", run.done.len(), bytes_text(all as f64))),
+        ("messages", messages(plan, run)),
         (
             "completion",
             format!(
@@ -82,6 +82,13 @@ pub fn text(plan: &Plan, run: &Run) -> String {
             ),
         ),
     ];
+    if run.done.is_empty() {
+        // There are no times.
+        rows.retain(|row| !matches!(row.0, "completion" | "fairness" | "throughput" | "queues"));
+    }
+    if plan.shows_retries {
+        rows.insert(0, ("retries", format!("{} (--timeout {})", plan.retries, plan.retries.timeout)));
+    }
     if let Some(cc) = &plan.stage.cc {
         rows.insert(0, ("control", cc.to_string()));
     }
@@ -93,6 +100,39 @@ pub fn text(plan: &Plan, run: &Run) -> String {
         let _ = writeln!(text, "  {name:<11} {value}");
     }
     text
+}
+
+/// How many arrived, and of how many if not all did.
+fn messages(plan: &Plan, run: &Run) -> String {
+    let (done, ends) = (run.done.len(), plan.traffic.ends());
+    let (bytes, all) = (bytes_text(run.bytes as f64), bytes_text(plan.traffic.all_bytes() as f64));
+    match done == ends {
+        true => format!("{done}, {all} in all"),
+        false => format!("{done} of {ends}, {bytes} of {all}"),
+    }
+}
+
+/// What ended a run early, and what may help; `None`: nothing did.
+pub fn failure(plan: &Plan, run: &Run) -> Option<String> {
+    let (from, to) = run.gave_up.first()?;
+    let others = match run.gave_up.len() - 1 {
+        0 => String::new(),
+        others => format!(", and {others} more later"),
+    };
+    let lossy = plan.stage.switch.is_some_and(|(switch, _)| switch.pfc.is_none());
+    let remedies = [
+        (lossy, "--switch pfc"),
+        (plan.stage.cc.is_none(), "--cc dcqcn"),
+        (plan.retries.count < retries::MOST, "more --retries"),
+        (true, "a longer --timeout"),
+    ];
+    let remedies: Vec<&str> = remedies.into_iter().filter(|remedy| remedy.0).map(|remedy| remedy.1).collect();
+    Some(format!(
+        "card {from}: the queue pair to card {to} gave up (RETRY_EXC_ERR){others}: its packets did not arrive in time, nor did \
+         its retries ({}); what may help: {}",
+        plan.retries,
+        remedies.join(", ")
+    ))
 }
 
 /// How many cards receive.
