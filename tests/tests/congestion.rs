@@ -7,16 +7,21 @@
 mod fluid;
 #[path = "congestion/frames.rs"]
 mod frames;
+#[path = "congestion/plot.rs"]
+mod plot;
 #[path = "congestion/stock.rs"]
 mod stock;
 #[path = "congestion/traffic.rs"]
 mod traffic;
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use fluid::fixed_point;
 use fpga_regs::regs::port;
 use model::congestion::dcqcn::Parameters;
 use model::link::LinkOptions;
-use traffic::{at_40g, Flow, Traffic, MESSAGE};
+use traffic::{at_40g, Flow, Port, Traffic, MESSAGE};
 
 const MS: u64 = 1_000_000_000;
 /// Bytes of a frame of 1 KiB of payload, with FCS; 20 more with preamble and gap.
@@ -39,13 +44,37 @@ fn paper() -> Parameters {
     "dcqcn".parse::<model::congestion::CcOptions>().expect("a known name").0
 }
 
-/// Two, four and eight flows into one port: the queue is where the fluid model has its fixed point, the flows share the
-/// port, the port is busy, and nothing is lost.
-fn settles(flows: u8, end: u64) {
+/// From here on (ps) the mean of the queue counts.
+const SETTLED: u64 = 20 * MS;
+
+/// What was found of so many flows.
+struct Found {
+    flows: u8,
+    /// Of the table in docs/congestion.md.
+    row: String,
+    /// Mean queue (bytes) in each step of the drawing.
+    queue: Vec<f64>,
+}
+
+/// Mean queue (bytes) between two looks at a port.
+fn queue(before: &Port, after: &Port) -> f64 {
+    let byte_ns = after.counts.byte_ns - before.counts.byte_ns;
+    byte_ns as f64 / ((after.at - before.at).max(1) as f64 / 1000.0)
+}
+
+/// Flows into one port: the queue is where the fluid model has its fixed point, the flows share the port, the port is
+/// busy, and nothing is lost.
+fn settles(flows: u8, end: u64) -> Found {
     let mut traffic = Traffic::start(at_40g(), "pfc", Some("dcqcn"), &incast(flows));
-    traffic.run_until(20 * MS);
-    let before = traffic.port(0);
-    let done = traffic.bytes_done();
+    let (mut looks, mut done) = (vec![traffic.port(0)], Vec::new());
+    for at in (plot::STEP..=plot::END).step_by(plot::STEP as usize) {
+        traffic.run_until(at);
+        looks.push(traffic.port(0));
+        if at == SETTLED {
+            done = traffic.bytes_done();
+        }
+    }
+    let before = looks[(SETTLED / plot::STEP) as usize];
     traffic.run_until(end);
     let after = traffic.port(0);
     let seconds = (after.at - before.at) as f64 * 1e-12;
@@ -55,12 +84,12 @@ fn settles(flows: u8, end: u64) {
         .zip(done)
         .map(|(now, then)| (now - then) as f64 * 8.0 / seconds)
         .collect();
-    let queue = (after.counts.byte_ns - before.counts.byte_ns) as f64 / (seconds * 1e9);
+    let mean = queue(&before, &after);
     let used =
         (after.counts.bytes - before.counts.bytes) as f64 * 8.0 / seconds / (40e9 * FRAME / (FRAME + 20.0));
     let expected = fixed_point(&paper(), &traffic.switch, 40e9, FRAME, flows.into());
     println!(
-        "{flows} flows: queue {queue:.0} B, fluid model {:.0} B (p {:.5}); Jain {:.4}; port used {used:.4}; deepest {} B, \
+        "{flows} flows: queue {mean:.0} B, fluid model {:.0} B (p {:.5}); Jain {:.4}; port used {used:.4}; deepest {} B, \
          {} marks, {} pauses, {} drops",
         expected.queue,
         expected.p,
@@ -70,33 +99,46 @@ fn settles(flows: u8, end: u64) {
         traffic.pauses(),
         after.counts.drops
     );
-    assert!((queue / expected.queue - 1.0).abs() <= 0.25, "queue {queue}, fluid model {}", expected.queue);
+    assert!((mean / expected.queue - 1.0).abs() <= 0.25, "queue {mean}, fluid model {}", expected.queue);
     assert!(jain(&rates) >= 0.99, "{rates:?}");
     assert!(used >= 0.97, "{used}");
     assert_eq!(after.counts.drops, 0);
-    let (queue, model) = (queue / 1000.0, expected.queue / 1000.0);
-    let row = format!("| {flows} | {queue:.1} KB | {model:.1} KB | {:.3} | {used:.3} |", jain(&rates));
-    let page = include_str!("../../docs/congestion.md");
-    assert!(
-        page.lines().any(|line| line == row),
-        "docs/congestion.md does not have the row that is found now:\n{row}"
-    );
+    let (kb, model) = (mean / 1000.0, expected.queue / 1000.0);
+    let row = format!("| {flows} | {kb:.1} KB | {model:.1} KB | {:.3} | {used:.3} |", jain(&rates));
+    Found { flows, row, queue: looks.windows(2).map(|looks| queue(&looks[0], &looks[1])).collect() }
 }
 
-#[test]
-fn two_flows_settle_at_the_fixed_point() {
-    // Fewer notifications: it takes longer until both have had their share.
-    settles(2, 100 * MS);
+const UPDATE: &str = "UPDATE_DOCS=1 cargo test -p tests --test congestion flows_settle";
+
+fn docs(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name)
 }
 
+/// Two, four and eight flows do what the table and the drawing of docs/congestion.md say. [`UPDATE`] rewrites both.
 #[test]
-fn four_flows_settle_at_the_fixed_point() {
-    settles(4, 50 * MS);
-}
-
-#[test]
-fn eight_flows_settle_at_the_fixed_point() {
-    settles(8, 50 * MS);
+fn flows_settle_at_the_fixed_point() {
+    // Of two there are fewer notifications: it takes longer until both have had their share.
+    let runs = [(8, 50 * MS), (4, 50 * MS), (2, 100 * MS)];
+    let found = std::thread::scope(|scope| {
+        let threads = runs.map(|(flows, end)| scope.spawn(move || settles(flows, end)));
+        threads.map(|thread| thread.join().expect("the flows settle"))
+    });
+    let drawing = plot::drawing(found.each_ref().map(|found| (found.flows, &found.queue[..])));
+    let page = fs::read_to_string(docs("congestion.md")).unwrap();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        let row_of = |line: &str| found.iter().find(|it| line.starts_with(&format!("| {} | ", it.flows)));
+        let lines = page.lines().map(|line| row_of(line).map_or(line, |it| it.row.as_str()));
+        fs::write(docs("congestion.md"), lines.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+        return fs::write(docs("congestion-queue.svg"), drawing).unwrap();
+    }
+    for Found { row, .. } in &found {
+        assert!(
+            page.lines().any(|line| line == row),
+            "docs/congestion.md is stale; rewrite it, {UPDATE}:\n{row}"
+        );
+    }
+    let drawn = fs::read_to_string(docs("congestion-queue.svg")).unwrap();
+    assert!(drawn == drawing, "docs/congestion-queue.svg is stale; rewrite it: {UPDATE}");
 }
 
 /// A message of a queue pair that was slowed down takes longer than all time-outs together: they begin when its packets leave.
@@ -176,6 +218,9 @@ fn a_victim_is_freed() {
     let (first, victim) = gbps(Some("dcqcn"));
     println!("dcqcn: {first:.3} and {victim:.3} of the port");
     assert!(victim > 0.6 && first < 0.4, "{first} {victim}");
+    let said = format!("has {victim:.2} of its port.");
+    let page = fs::read_to_string(docs("congestion.md")).unwrap();
+    assert!(page.contains(&said), "docs/congestion.md is stale: the victim {said}");
 }
 
 /// The other form of DCQCN keeps the queue short and loses nothing, too.

@@ -8,6 +8,7 @@ use proptest::sample::select;
 
 use super::{toeplitz, Fields, Rules};
 use crate::wire::checksum::Checksums;
+use crate::wire::corpus;
 
 /// What a frame has, in few enough values that rules meet it. An address of IPv4 is the last four bytes.
 #[derive(Clone, Debug)]
@@ -223,7 +224,6 @@ proptest! {
         prop_assert_eq!(toeplitz(&key, &Fields::of(&frame.bytes()), on), by_bits(&key, &input));
     }
 
-    /// What is filled in is right then, and nothing else is changed.
     #[test]
     fn any_bytes_are_filled_in(
         frame in known(),
@@ -237,15 +237,34 @@ proptest! {
         let len = bytes.len();
         changes.into_iter().for_each(|(at, value)| bytes[at % len] = value);
         bytes.truncate(cut);
-        let before = (bytes.clone(), Checksums::right(&bytes));
-        let wanted = Checksums { ip, l4 };
-        wanted.fill(&mut bytes);
-        let right = Checksums::right(&bytes);
-        prop_assert!(right.ip >= before.1.ip && right.l4 >= before.1.l4);
-        let changed = bytes.iter().zip(&before.0).filter(|(new, old)| new != old).count();
-        prop_assert!(changed <= 2 * (usize::from(ip) + usize::from(l4)), "{changed} bytes");
-        let once = bytes.clone();
-        wanted.fill(&mut bytes);
-        prop_assert_eq!(bytes, once);
+        filled_in(bytes, Checksums { ip, l4 })?;
     }
+}
+
+/// What is filled in is right then, and nothing else is changed; gives what is right.
+fn filled_in(mut bytes: Vec<u8>, wanted: Checksums) -> Result<Checksums, TestCaseError> {
+    let before = (bytes.clone(), Checksums::right(&bytes));
+    wanted.fill(&mut bytes);
+    let right = Checksums::right(&bytes);
+    prop_assert!(right.ip >= before.1.ip && right.l4 >= before.1.l4);
+    let changed = bytes.iter().zip(&before.0).filter(|(new, old)| new != old).count();
+    prop_assert!(changed <= 2 * (usize::from(wanted.ip) + usize::from(wanted.l4)), "{changed} bytes");
+    let once = bytes.clone();
+    wanted.fill(&mut bytes);
+    prop_assert_eq!(bytes, once);
+    Ok(right)
+}
+
+#[test]
+fn kept_frames() {
+    let mut of_tcp = 0;
+    for kept in corpus::frames() {
+        for (ip, l4) in [(false, false), (true, false), (false, true)] {
+            filled_in(kept.bytes.clone(), Checksums { ip, l4 }).expect(&kept.what);
+        }
+        let right = filled_in(kept.bytes, Checksums { ip: true, l4: true }).expect(&kept.what);
+        of_tcp += usize::from(right.l4 && kept.what.contains("TCP"));
+    }
+    // Plain, behind two tags, and behind options.
+    assert_eq!(of_tcp, 3);
 }

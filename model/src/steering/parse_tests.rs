@@ -1,8 +1,11 @@
 //! The fields of frames, and which rules take them.
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 
 use super::*;
+use crate::wire::corpus;
 
 /// A frame with these headers after the addresses.
 fn frame(after: &[&[u8]]) -> Vec<u8> {
@@ -172,9 +175,7 @@ fn headers_are_found_behind_tags_and_extensions() {
 proptest! {
     #[test]
     fn any_bytes_have_fields(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        let fields = Fields::of(&bytes);
-        let all = Fields { words: [u64::MAX; FIELDS / 8] };
-        prop_assert_eq!(fields.under(&all), fields);
+        has_fields(&bytes)?;
     }
 
     /// Headers that are nearly right, cut anywhere, with lengths that lie.
@@ -191,11 +192,26 @@ proptest! {
             bytes[at] = byte;
         }
         bytes.truncate(cut);
-        let fields = Fields::of(&bytes);
-        if bytes.len() >= 6 {
-            prop_assert!(bytes.len() < 12 || fields.dmac()[..] == bytes[..6]);
-        }
+        has_fields(&bytes)?;
     }
+}
+
+/// These bytes have fields; gives what kind of frame they are.
+fn has_fields(bytes: &[u8]) -> Result<FrameKind, TestCaseError> {
+    let fields = Fields::of(bytes);
+    let all = Fields { words: [u64::MAX; FIELDS / 8] };
+    prop_assert_eq!(fields.under(&all), fields);
+    prop_assert!(bytes.len() < 12 || fields.dmac()[..] == bytes[..6]);
+    Ok(fields.kind())
+}
+
+#[test]
+fn kept_frames() {
+    let kinds = corpus::frames().into_iter().map(|kept| has_fields(&kept.bytes).expect(&kept.what).0);
+    assert!(
+        kinds.collect::<BTreeSet<_>>().into_iter().eq(0..=FrameKind::IPV6_UDP.0),
+        "they are of all kinds"
+    );
 }
 
 /// What differs between frames of a conversation does not part them.

@@ -137,9 +137,7 @@ proptest! {
 
     #[test]
     fn random_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let _ = decode(&bytes);
-        let _ = decode_with(&bytes, Icrc::Off);
-        let _ = Headers::decode(&bytes);
+        any_bytes(&bytes)?;
     }
 
     /// Damage that a random frame would hardly reach: mostly right headers, ICRC not checked.
@@ -155,10 +153,31 @@ proptest! {
             bytes[at] = value;
         }
         bytes.truncate(cut);
-        let _ = decode(&bytes);
-        if let Ok(frame) = decode_with(&bytes, Icrc::Off) {
-            prop_assert!(frame.payload.len() < bytes.len());
-            let _ = frame.grh();
+        any_bytes(&bytes)?;
+    }
+}
+
+fn any_bytes(bytes: &[u8]) -> Result<(), TestCaseError> {
+    let _ = Headers::decode(bytes);
+    let unchecked = decode_with(bytes, Icrc::Off);
+    prop_assert!(decode(bytes).is_err() || unchecked.is_ok());
+    if let Ok(frame) = unchecked {
+        prop_assert!(frame.payload.len() < bytes.len());
+        let _ = frame.grh();
+    }
+    Ok(())
+}
+
+#[test]
+fn kept_frames() {
+    for kept in corpus::frames() {
+        any_bytes(&kept.bytes).expect(&kept.what);
+        let found = decode(&kept.bytes);
+        let says = found.map_or_else(|reason| reason.to_string(), |_| "packet".to_owned());
+        assert_eq!(says, kept.says, "{}", kept.what);
+        if let Ok(frame) = found {
+            let again = encoded(&frame.path, &frame.headers, frame.payload);
+            assert_eq!(decode(&again), found, "{}", kept.what);
         }
     }
 }

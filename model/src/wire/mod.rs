@@ -45,6 +45,9 @@ pub mod udp;
 pub mod virtio_net;
 pub mod xrceth;
 
+#[cfg(test)]
+#[path = "../../corpus/mod.rs"]
+pub(crate) mod corpus;
 mod drop_reason;
 #[cfg(test)]
 mod frame_tests;

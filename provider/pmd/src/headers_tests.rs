@@ -7,6 +7,9 @@ use proptest::sample::select;
 
 use super::*;
 
+#[path = "../../../model/corpus/mod.rs"]
+mod corpus;
+
 /// A frame in pieces, of which some are not what the card knows.
 #[derive(Clone, Debug)]
 struct Known {
@@ -147,6 +150,25 @@ proptest! {
         let changed = frame.iter().zip(&before).filter(|(now, before)| now != before).count();
         prop_assert!(changed <= 4);
     }
+}
+
+/// The frames that the model's tests keep, up to each of their bytes.
+#[test]
+fn kept_frames() {
+    let mut of_tcp = 0;
+    for corpus::Kept { says, what, bytes } in corpus::frames() {
+        for length in 0..=bytes.len() {
+            let headers = &bytes[..length];
+            assert_eq!(
+                are_of_tcp(headers),
+                Template::of(headers).is_some(),
+                "{length} bytes of {what} ({says})"
+            );
+            of_tcp += usize::from(are_of_tcp(headers));
+        }
+    }
+    // Plain, behind two tags, and behind options.
+    assert_eq!(of_tcp, 3);
 }
 
 /// The card finds these headers, and others not.

@@ -77,38 +77,50 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever completions name, a place is posted or free, and never twice.
         #[test]
         fn a_place_has_one_turn(steps in proptest::collection::vec(step(), 0..60)) {
-            const COUNT: u32 = 8;
-            let mut turns = Turns::new(COUNT);
-            let mut posted = BTreeSet::new();
-            for step in steps {
-                match step {
-                    Step::Post(most) => {
-                        let mut left = most;
-                        turns.post(|place| {
-                            let room = left != 0;
-                            left = left.saturating_sub(1);
-                            assert!(!room || posted.insert(place), "place {place} is posted twice");
-                            room
-                        });
-                    }
-                    Step::Done(number) => {
-                        let ours = u32::try_from(number).is_ok_and(|place| posted.remove(&place));
-                        prop_assert_eq!(turns.done(number), ours.then_some(number as u32));
-                    }
-                    Step::TakeBack => {
-                        turns.take_back();
-                        posted.clear();
-                    }
-                }
-                let free: BTreeSet<_> = turns.free.iter().copied().collect();
-                prop_assert_eq!(free.len(), turns.free.len());
-                prop_assert!(free.is_disjoint(&posted));
-                prop_assert_eq!(free.len() + posted.len(), COUNT as usize);
-                prop_assert_eq!(turns.none_free(), posted.len() == COUNT as usize);
-            }
+            play(steps)?;
         }
+    }
+
+    /// Whatever completions name, a place is posted or free, and never twice.
+    fn play(steps: Vec<Step>) -> Result<(), TestCaseError> {
+        const COUNT: u32 = 8;
+        let mut turns = Turns::new(COUNT);
+        let mut posted = BTreeSet::new();
+        for step in steps {
+            match step {
+                Step::Post(most) => {
+                    let mut left = most;
+                    turns.post(|place| {
+                        let room = left != 0;
+                        left = left.saturating_sub(1);
+                        assert!(!room || posted.insert(place), "place {place} is posted twice");
+                        room
+                    });
+                }
+                Step::Done(number) => {
+                    let ours = u32::try_from(number).is_ok_and(|place| posted.remove(&place));
+                    prop_assert_eq!(turns.done(number), ours.then_some(number as u32));
+                }
+                Step::TakeBack => {
+                    turns.take_back();
+                    posted.clear();
+                }
+            }
+            let free: BTreeSet<_> = turns.free.iter().copied().collect();
+            prop_assert_eq!(free.len(), turns.free.len());
+            prop_assert!(free.is_disjoint(&posted));
+            prop_assert_eq!(free.len() + posted.len(), COUNT as usize);
+            prop_assert_eq!(turns.none_free(), posted.len() == COUNT as usize);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn no_completion_frees_a_place_twice() {
+        let all = [Step::Post(12), Step::Done(3), Step::Done(3), Step::Post(1), Step::Done(8)];
+        let others = [Step::Done(1 << 32), Step::Done(u64::MAX), Step::TakeBack, Step::Done(0)];
+        play([&all[..], &others].concat()).expect("each has one turn");
     }
 }

@@ -35,12 +35,15 @@ pub fn packets_of(
     options: Options,
     work: impl FnOnce(&Scene, &mut Side, &mut Side),
 ) -> String {
-    let scene = Scene::new(reorder, faults, true);
+    packets_in(Scene::new(reorder, faults, true), options, work)
+}
+
+fn packets_in(scene: Scene, options: Options, work: impl FnOnce(&Scene, &mut Side, &mut Side)) -> String {
     let (mut x, mut y) = scene.connect(options);
     x.buffer.pattern(1);
     y.buffer.pattern(2);
     work(&scene, &mut x, &mut y);
-    assert!(x.poll().is_none() && y.poll().is_none(), "{faults}: a completion too many");
+    assert!(x.poll().is_none() && y.poll().is_none(), "{}: a completion too many", scene.options);
     drop((x, y));
     scene.transcript() + "\n"
 }
@@ -193,6 +196,30 @@ fn what_is_not_lost() {
         assert_eq!(scene.counter("RX_ECN_MARKED"), 5);
     });
     insta::assert_snapshot!("not_lost", text);
+}
+
+/// Two WRITEs, one after the other, between cards with congestion control, as one of them sees them; and how many
+/// notifications they must have counted as sent, and as received.
+fn notified(cc: &str, card: u8, faults: &str, counts: [u64; 2]) -> String {
+    packets_in(Scene::congested(cc, card, faults), options(), |scene, x, y| {
+        writes(&[FIVE])(scene, x, y);
+        x.buffer.pattern(3);
+        writes(&[FIVE])(scene, x, y);
+        assert_eq!(["TX_CNP", "RX_CNP"].map(|name| scene.counter(name)), counts, "{faults}");
+    })
+}
+
+#[test]
+fn a_congestion_notification_is_lost() {
+    // Without a loss it comes to the sender of the data, whose second WRITE takes twice the time.
+    let mut text = notified("dcqcn", 0, "mark data nth=2", [1, 1]);
+    // The receiver sees the mark and notifies the sender, which sees nothing and goes on as fast as before.
+    for card in [1, 0] {
+        text += &notified("dcqcn", card, "mark data nth=2, drop cnp nth=1", [1, 0]);
+    }
+    // A mark that comes 1 us after the first makes another one, which is not lost.
+    text += &notified("dcqcn,cnp=1us", 1, "mark data nth=2..5, drop cnp nth=1", [2, 1]);
+    insta::assert_snapshot!("notifications", text);
 }
 
 /// The longest delay that can be said ends later than time does: the frame is as good as lost.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use driver::Device;
 use model::attach::{NetOptions, SegmentCard, Timeline};
-use model::link::{Capture, LinkOptions, Wire};
+use model::link::{Capture, Faults, LinkOptions, Wire};
 use model::profile::Profile;
 
 use model::wire::frame;
@@ -18,26 +18,44 @@ pub struct Scene {
     b: Arc<Device<TestCard>>,
     clock: Timeline,
     net: Net,
-    faults: String,
+    /// As on the command line.
+    pub options: String,
     record: Option<PathBuf>,
     _directory: tempfile::TempDir,
+}
+
+fn f10a() -> Profile {
+    Profile::load("f10a").expect("a profile of our own").profile
 }
 
 impl Scene {
     /// With faults as on the command line, and a record of all frames if it is wanted. The cards keep so many packets out of
     /// order.
     pub fn new(reorder: u32, faults: &str, recorded: bool) -> Scene {
-        let directory = tempfile::tempdir().expect("a directory");
-        let record = recorded.then(|| directory.path().join("net.pcap"));
-        let capture = record.clone().map(|path| Capture { path, snaplen: Capture::WHOLE, card: None });
+        let mut profile = f10a();
+        profile.rx.reorder_packets = reorder;
+        Scene::start(profile, LinkOptions::default(), faults, recorded, None)
+    }
+
+    /// With a switch and congestion control. The record is what this card sees: the frames that come to it, as they come.
+    pub fn congested(cc: &str, card: u8, faults: &str) -> Scene {
         let link = LinkOptions {
-            wire: Wire::Exact,
-            faults: faults.parse().unwrap_or_else(|error| panic!("{faults}: {error}")),
-            capture,
+            switch: Some("pfc".parse().expect("a switch")),
+            cc: Some(cc.parse().expect("congestion control")),
             ..LinkOptions::default()
         };
-        let mut profile = Profile::load("f10a").expect("a profile of our own").profile;
-        profile.rx.reorder_packets = reorder;
+        let mut scene = Scene::start(f10a(), link, faults, true, Some(card));
+        scene.options.insert_str(0, &format!("--switch pfc --cc {cc} --pcap-at {card} "));
+        scene
+    }
+
+    fn start(profile: Profile, link: LinkOptions, faults: &str, recorded: bool, card: Option<u8>) -> Scene {
+        let directory = tempfile::tempdir().expect("a directory");
+        let record = recorded.then(|| directory.path().join("net.pcap"));
+        let capture = record.clone().map(|path| Capture { path, snaplen: Capture::WHOLE, card });
+        let options = format!("--fault \"{faults}\"");
+        let faults = faults.parse::<Faults>().unwrap_or_else(|error| panic!("{faults}: {error}"));
+        let link = LinkOptions { wire: Wire::Exact, faults, capture, ..link };
         let net = Net::with(NetOptions { link, clock: Some(profile), ..NetOptions::from(2) });
         let clock = SegmentCard::open(&net.socket(), 0).expect("the card opens").timeline();
         Scene {
@@ -45,7 +63,7 @@ impl Scene {
             b: net.open(1),
             clock: clock.expect("simulated time"),
             net,
-            faults: faults.to_owned(),
+            options,
             record,
             _directory: directory,
         }
@@ -68,12 +86,12 @@ impl Scene {
 
     /// Ends the net. Its record: a line for each frame, when it was sent, whether it arrived or not.
     pub fn transcript(self) -> String {
-        let Scene { a, b, clock, net, faults, record, _directory } = self;
+        let Scene { a, b, clock, net, options, record, _directory } = self;
         drop((a, b, clock));
         drop(net);
         let records = tests::pcap::records(&record.expect("it was wanted"), Capture::WHOLE);
         let start = records.first().map_or(0, |record| record.time);
-        let mut text = format!("--fault \"{faults}\"\n");
+        let mut text = options + "\n";
         for record in records {
             text += &line(record.time - start, &record.kept);
         }
@@ -86,7 +104,8 @@ fn line(after: u64, bytes: &[u8]) -> String {
     let frame = frame::decode(bytes).expect("a frame with a right ICRC");
     let (path, h) = (frame.path, frame.headers);
     let opcode = h.bth.opcode;
-    let mut notes = String::new();
+    // Whether it can be marked, and is: only with congestion control.
+    let mut notes = ["", " ECT(1)", " ECT(0)", " CE"][usize::from(path.network.ecn())].to_owned();
     if h.bth.ack_request {
         notes += " ack-req";
     }

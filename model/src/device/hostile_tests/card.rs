@@ -219,9 +219,9 @@ impl Card {
         let expected = if p.is_answer() { qp.req.una } else { qp.resp.epsn };
         p.psn = psn::add(expected, raw.ahead as u32 & 0xff_ffff);
         let tail = match raw.length {
-            0 => raw.tail.index(MTU as usize + 40) as u32,
+            0 => u32::from(raw.tail) % (MTU + 40),
             1 => 0,
-            _ if p.last => raw.tail.index(MTU as usize) as u32 + 1,
+            _ if p.last => u32::from(raw.tail) % MTU + 1,
             _ => MTU,
         };
         let len = (p.count - 1) * MTU + tail;

@@ -7,7 +7,7 @@ use super::arrivals::Arrivals;
 use super::neighbours::{Neighbour, Neighbours};
 use crate::packet::PortId;
 use crate::wire::path::ipv4_to_gid;
-use crate::wire::{frame, Arp, BthOpcode, Discovery, Ethernet, Headers, Icrc, Network, Path};
+use crate::wire::{corpus, frame, Arp, BthOpcode, Discovery, Ethernet, Headers, Icrc, Network, Path};
 
 const PORT: PortId = PortId { card: 0, port: 0 };
 
@@ -88,47 +88,77 @@ fn damaged(frames: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<
 proptest! {
     #[test]
     fn any_bytes_are_a_packet_or_counted(frames in prop::collection::vec(damaged(frames()), 1..6), checks: bool) {
-        let mut arrivals = Arrivals::default();
-        let mut at = 0;
-        for frame in &frames {
-            let end = at + frame.len();
-            arrivals.bytes[at..end].copy_from_slice(frame);
-            let icrc = if checks { Icrc::On } else { Icrc::Off };
-            arrivals.take(PORT, at..end, |bytes| frame::decode_with(bytes, icrc));
-            let (list, bytes) = arrivals.packets();
-            if let Some(last) = list.last().filter(|last| last.payload.start >= at) {
-                prop_assert!(last.payload.end <= end && last.payload.len() <= 4096);
-                prop_assert!(last.payload.end <= bytes.len() && last.packet.psn >> 24 == 0 && last.packet.count == 1);
-                prop_assert!(last.packet.opcode().is_known() && last.packet.dst == PORT);
-            }
-            at = end;
-        }
-        let dropped: u64 = arrivals.dropped().map(|dropped| dropped.1).sum();
-        prop_assert_eq!(arrivals.packets().0.len() as u64 + dropped, frames.len() as u64);
+        packets(&frames, if checks { Icrc::On } else { Icrc::Off })?;
     }
 
     /// Only questions for its own address are answered, with a frame each.
     #[test]
     fn any_neighbours(frames in prop::collection::vec(damaged(questions()), 1..30)) {
-        let mut table = Neighbours::new([2, 0, 0, 0, 0, 1]);
-        let own = [ipv4_to_gid([198, 18, 0, 1]), [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]];
-        let asked = ipv4_to_gid([198, 18, 0, 2]);
-        let mut now = 1;
-        table.look(now, &own[0], &(0, asked), &mut |_: &[u8]| {});
-        for frame in frames {
-            let mut answers = Vec::new();
-            now += 1_000_000;
-            let known = table.receive(now, &frame, |(_, ip)| own.contains(ip), &mut |frame: &[u8]| answers.push(frame.to_vec()));
-            prop_assert!(answers.len() <= 1 && (known || answers.is_empty()));
-            for answer in answers {
-                prop_assert!(Ethernet::decode(&answer).is_some_and(|(header, _)| header.src == [2, 0, 0, 0, 0, 1]));
-            }
-            table.run(now, &mut |_: &[u8]| {});
-        }
-        // Who neither asked nor was asked for is unknown.
-        let stranger = ipv4_to_gid([203, 0, 113, 9]);
-        let mut questions = 0;
-        let found = table.look(now, &own[0], &(0, stranger), &mut |_: &[u8]| questions += 1);
-        prop_assert!(matches!(found, Neighbour::Asked) && questions == 1);
+        answers(&frames)?;
     }
+}
+
+/// Each of these frames is a packet or counted; gives how many are packets.
+fn packets(frames: &[Vec<u8>], icrc: Icrc) -> Result<usize, TestCaseError> {
+    let mut arrivals = Arrivals::default();
+    let mut at = 0;
+    for frame in frames {
+        let end = at + frame.len();
+        arrivals.bytes[at..end].copy_from_slice(frame);
+        arrivals.take(PORT, at..end, |bytes| frame::decode_with(bytes, icrc));
+        let (list, bytes) = arrivals.packets();
+        if let Some(last) = list.last().filter(|last| last.payload.start >= at) {
+            prop_assert!(last.payload.end <= end && last.payload.len() <= 4096);
+            prop_assert!(
+                last.payload.end <= bytes.len() && last.packet.psn >> 24 == 0 && last.packet.count == 1
+            );
+            prop_assert!(last.packet.opcode().is_known() && last.packet.dst == PORT);
+        }
+        at = end;
+    }
+    let dropped: u64 = arrivals.dropped().map(|dropped| dropped.1).sum();
+    let packets = arrivals.packets().0.len();
+    prop_assert_eq!(packets as u64 + dropped, frames.len() as u64);
+    Ok(packets)
+}
+
+/// What a port with two addresses, which asks for a third, makes of these frames; gives how many it answers.
+fn answers(frames: &[Vec<u8>]) -> Result<usize, TestCaseError> {
+    let mut table = Neighbours::new([2, 0, 0, 0, 0, 1]);
+    let own = [ipv4_to_gid([198, 18, 0, 1]), [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]];
+    let asked = ipv4_to_gid([198, 18, 0, 2]);
+    let (mut now, mut answered) = (1, 0);
+    table.look(now, &own[0], &(0, asked), &mut |_: &[u8]| {});
+    for frame in frames {
+        let mut answers = Vec::new();
+        now += 1_000_000;
+        let mut out = |frame: &[u8]| answers.push(frame.to_vec());
+        let known = table.receive(now, frame, |(_, ip)| own.contains(ip), &mut out);
+        prop_assert!(answers.len() <= 1 && (known || answers.is_empty()));
+        answered += answers.len();
+        for answer in answers {
+            prop_assert!(
+                Ethernet::decode(&answer).is_some_and(|(header, _)| header.src == [2, 0, 0, 0, 0, 1])
+            );
+        }
+        table.run(now, &mut |_: &[u8]| {});
+    }
+    // Who neither asked nor was asked for is unknown.
+    let stranger = ipv4_to_gid([203, 0, 113, 9]);
+    let mut questions = 0;
+    let found = table.look(now, &own[0], &(0, stranger), &mut |_: &[u8]| questions += 1);
+    prop_assert!(matches!(found, Neighbour::Asked) && questions == 1);
+    Ok(answered)
+}
+
+#[test]
+fn kept_frames() {
+    let kept = corpus::frames();
+    let frames: Vec<Vec<u8>> = kept.iter().map(|kept| kept.bytes.clone()).collect();
+    let good = kept.iter().filter(|kept| kept.says == "packet").count();
+    // A few at a time, as a reader has room for. One is of another partition.
+    let taken: usize = frames.chunks(8).map(|some| packets(some, Icrc::On).expect("packets")).sum();
+    assert_eq!(taken, good - 1);
+    // By ARP one asks for an address of the port, by neighbour discovery one, and one whether it is free.
+    assert_eq!(answers(&frames).expect("questions"), 3);
 }

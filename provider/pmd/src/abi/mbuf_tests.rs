@@ -132,3 +132,23 @@ proptest! {
         prop_assert_eq!(Packet::new(&pieces).says(count, length).is_whole(), right);
     }
 }
+
+#[test]
+fn each_lie_is_seen() {
+    let two = || -> Vec<Piece> { vec![(0, 100), (56, 200)] };
+    for (pieces, count, length, whole) in [
+        (two(), 2, 300, true),
+        // More pieces than there are, fewer, none; another length.
+        (two(), 3, 300, false),
+        (two(), 1, 300, false),
+        (two(), 0, 300, false),
+        (two(), 2, 299, false),
+        (two(), 2, u32::MAX, false),
+        // One byte behind the buffer; an end that is beyond sixteen bits.
+        (vec![(57, 200)], 1, 200, false),
+        (vec![(0xff00, 0x101)], 1, 0x101, false),
+    ] {
+        let said = format!("{count} pieces of {length} bytes: {pieces:?}");
+        assert_eq!(Packet::new(&pieces).says(count, length).is_whole(), whole, "{said}");
+    }
+}
