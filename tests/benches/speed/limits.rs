@@ -53,7 +53,11 @@ impl Drop for Shared {
 }
 
 /// Two processes that share a page: the parent on core 0, the child on core 1.
-fn between_processes(bytes: usize, child: impl FnOnce(*mut u8), parent: impl FnOnce(*mut u8) -> f64) -> f64 {
+pub fn between_processes(
+    bytes: usize,
+    child: impl FnOnce(*mut u8),
+    parent: impl FnOnce(*mut u8) -> f64,
+) -> f64 {
     let mapping = &Shared::new(bytes);
     // Both sides use it as their closures agree.
     let Shared(shared, _) = *mapping;
@@ -76,7 +80,7 @@ fn between_processes(bytes: usize, child: impl FnOnce(*mut u8), parent: impl FnO
 }
 
 /// The word at byte `at` of the shared mapping.
-fn word<'a>(base: *mut u8, at: usize) -> &'a AtomicU64 {
+pub fn word<'a>(base: *mut u8, at: usize) -> &'a AtomicU64 {
     // SAFETY: `at` is aligned and inside the mapping, which outlives both closures.
     unsafe { AtomicU64::from_ptr(base.add(at).cast()) }
 }

@@ -11,11 +11,12 @@
 mod command;
 mod ethernet;
 mod limits;
+mod link;
 mod pin;
 mod programs;
 mod row;
 
-use programs::{by_udp, cma, last_row, pair, perftest, reader, ucx, UNPRIVILEGED};
+use programs::{by_packet, by_udp, cma, last_row, pair, perftest, reader, ucx, UNPRIVILEGED};
 use row::{heading, verdict, Goal, Row};
 
 /// Tries per figure; their median counts, as it does for the limits.
@@ -204,6 +205,10 @@ fn main() {
     if wanted("memory") {
         memory();
     }
+    // The last one: its network has none of the others' addresses.
+    if wanted("raw") {
+        raw(&mut add);
+    }
     verdict(&rows);
 }
 
@@ -233,6 +238,17 @@ fn udp(add: &mut impl FnMut(Row)) {
         among(blast, &[&|| last_row(&by_udp("ib_write_bw", "-m 4096 -s 8 -t 128 -n 500000"))[4]]);
     let what = "ib_write_bw 8 B by UDP, of a bare blast of 74 B".to_owned();
     add(Row { unit: "M/s", ..row(what, limit, each[0], Goal::AtLeast(0.25)) });
+}
+
+/// Two nets whose ports are the ends of a cable, beside frames of the same size by the kernel's rings without a card.
+fn raw(add: &mut impl FnMut(Row)) {
+    const FULL: usize = 4170;
+    link::make_cable();
+    let blast = || link::ring_blast(FULL) * 4096.0 / FULL as f64 / 1e9;
+    let run = || bandwidth(&by_packet("ib_write_bw", "-m 4096 -s 65536 -n 5000", link::ENDS), 3);
+    let (limit, each) = among(blast, &[&run]);
+    let what = "ib_write_bw 64 KiB by `packet:`, of a bare ring blast".to_owned();
+    add(row(what, limit, each[0], Goal::AtLeast(0.5)));
 }
 
 /// `ib_write_bw` beside a hot copy: plain buffers, shared files, and the exact wire, which makes frames of everything.

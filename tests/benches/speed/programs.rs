@@ -118,20 +118,30 @@ pub fn new_net() -> String {
 /// Runs a perftest pair by UDP: client on core 0 and server on core 1, each on a net of its own, whose keeper is on that
 /// core too. The client's output.
 pub fn by_udp(test: &str, options: &str) -> String {
+    let [client, server] = [0, 1].map(|_| format!("0=udp:{}", loopback_address()));
+    outside(test, &format!("-x 0 {options}"), [(0, client), (0, server)])
+}
+
+/// The same by the packet sockets of two interfaces. Different cards, whose IPv4 addresses differ.
+pub fn by_packet(test: &str, options: &str, [client, server]: [&str; 2]) -> String {
+    let [client, server] = [format!("0=packet:{client}"), format!("1=packet:{server}")];
+    outside(test, &format!("-x 1 {options}"), [(0, client), (1, server)])
+}
+
+fn outside(test: &str, options: &str, [client, server]: [(u32, String); 2]) -> String {
     let port = free_port().to_string();
-    let side = |last: &[&str]| {
-        let at = format!("0=udp:{}", loopback_address());
+    let side = |(card, at): (u32, String), last: &[&str]| {
         let mut words: Vec<String> = vec![verbena().display().to_string(), "run".into(), "--quiet".into()];
         words.extend(["--net", &new_net(), "--port", &at, "--", test].map(String::from));
         // Who is not run for half a second has lost nothing yet.
-        words.extend(["-d", "verbena0", "-x", "0", "-u", "17", "-p", &port].map(String::from));
+        words.extend(["-d", &format!("verbena{card}"), "-u", "17", "-p", &port].map(String::from));
         words.extend(options.split_whitespace().chain(last.iter().copied()).map(String::from));
         words
     };
-    let running = start(1, &side(&[]), &[]);
+    let running = start(1, &side(server, &[]), &[]);
     std::thread::sleep(Duration::from_millis(700));
-    let text = finish(start(0, &side(&["127.0.0.1"]), &[]), &format!("{test} {options} by UDP"));
-    finish(running, &format!("the server of {test} {options} by UDP"));
+    let text = finish(start(0, &side(client, &["127.0.0.1"]), &[]), &format!("{test} {options} outside"));
+    finish(running, &format!("the server of {test} {options} outside"));
     text
 }
 
