@@ -74,9 +74,9 @@ pub trait Env {
 
     /// A QP was notified that its packets meet congestion; only in simulated time that changes its rate.
     fn congestion_noticed(&mut self, _card: u16, _qp: u16) {}
-    /// Whether a QP that has received a packet that met congestion notifies the sender now.
-    fn notifies(&mut self, _card: u16, _qp: u16) -> bool {
-        false
+    /// How long (ns) a QP that has notified the sender of packets that met congestion does not do so again; `None`: none does.
+    fn notification_interval(&self) -> Option<u64> {
+        None
     }
 
     /// A payload that was gathered or stashed is not sent.

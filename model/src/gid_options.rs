@@ -7,11 +7,12 @@ use std::str::FromStr;
 use crate::gids::{GidEntry, GID_TABLE_LEN};
 use crate::link::{MediumSpec, PortSpec};
 use crate::packet::{PortId, MAX_CARDS};
+use crate::port_name;
 
 /// An address that a port has beside its own.
 ///
-/// As text: the card, from 0; a dot and the port, from 1, if that is not 1; `=`; the address; `,vlan=` and the VLAN's number
-/// if it is in one.
+/// As text: the [name](port_name) of the port; `=`; the address; `,vlan=` and the number of the VLAN, if it is in
+/// one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct GidSpec {
     /// The port.
@@ -26,10 +27,10 @@ pub struct GidSpec {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GidSpecError {
     /// Not of the form.
-    #[error("`{0}`: a GID is CARD=ADDRESS or CARD.PORT=ADDRESS, like 0=10.0.0.1 or 1.2=fd00::1,vlan=107")]
+    #[error("`{0}`: a GID is PORT=ADDRESS, like verbena1/2=fd00::1,vlan=107, or 0=10.0.0.1 for verbena0/1")]
     Form(String),
     /// No such port.
-    #[error("`{0}`: cards are 0 to {last}, ports 1 and 2", last = MAX_CARDS - 1)]
+    #[error("`{0}`: cards are 0 to {last}, ports 1 and 2, as in verbena1/2", last = MAX_CARDS - 1)]
     Port(String),
     /// Not an address that a port can have.
     #[error("`{0}` is not one IPv4 or IPv6 address of a host")]
@@ -44,7 +45,8 @@ impl FromStr for GidSpec {
 
     fn from_str(text: &str) -> Result<GidSpec, GidSpecError> {
         let (port, rest) = text.split_once('=').ok_or_else(|| GidSpecError::Form(text.to_owned()))?;
-        let port = PortSpec::port(port).ok_or_else(|| GidSpecError::Port(port.to_owned()))?;
+        let named = port_name::port(port).filter(|&port| port_name::can_be(port));
+        let port = named.ok_or_else(|| GidSpecError::Port(port.to_owned()))?;
         let (address, vlan) =
             rest.split_once(',').map_or((rest, None), |(address, vlan)| (address, Some(vlan)));
         let wrong = || GidSpecError::Address(address.to_owned());
@@ -62,7 +64,7 @@ impl FromStr for GidSpec {
 
 impl fmt::Display for GidSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={}", PortSpec::port_text(self.port), self.address)?;
+        write!(f, "{}={}", port_name::text(self.port), self.address)?;
         match self.vlan {
             0 => Ok(()),
             vlan => write!(f, ",vlan={vlan}"),
@@ -157,10 +159,10 @@ mod tests {
 
     #[test]
     fn gids_as_text() {
-        for text in ["0=10.0.0.1", "1.2=10.107.0.1,vlan=107", "15=fd00::1,vlan=4094"] {
+        for text in ["verbena0/1=10.0.0.1", "verbena1/2=10.0.0.1,vlan=107", "verbena15/1=fd00::1,vlan=4094"] {
             assert_eq!(spec(text).to_string(), text);
         }
-        assert_eq!(spec("0.1=10.0.0.1").to_string(), "0=10.0.0.1");
+        assert_eq!(spec("1.2=10.0.0.1").to_string(), "verbena1/2=10.0.0.1");
         assert_eq!(spec("0=10.0.0.1,vlan=5").entry().vlan, 5);
         let error = |text: &str| text.parse::<GidSpec>().unwrap_err();
         assert_eq!(error("10.0.0.1"), GidSpecError::Form("10.0.0.1".into()));

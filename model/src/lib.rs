@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`device`] | the card core: registers, queues, keys, requester and responder; no threads, clocks or sockets |
 //! | [`packet`], [`carrier`], [`wire`] | a packet between two cards in memory, what carries it, and its bytes |
+//! | [`port_name`] | what people call ports |
 //! | [`mod@env`], [`dma`] | what the card core needs from its surroundings |
 //! | [`plain`], `bits` | types for which every pattern of bytes is a value: what the segment holds; sets as words |
 //! | `islands` | what has to be run by one thread at a time, and what at the same time |
@@ -55,6 +56,7 @@ mod net;
 pub mod packet;
 mod panics;
 pub mod plain;
+pub mod port_name;
 pub mod profile;
 mod repair;
 pub mod segment;

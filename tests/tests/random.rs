@@ -293,14 +293,8 @@ fn whatever_happens_to_frames(reorder: u32, cases: u32) {
         |seed| {
             let mut options = NetOptions { reorder, ..NetOptions::from(2) };
             options.link.wire = Wire::Exact;
-            options.link.faults = Faults {
-                loss: 0.02,
-                dup: 0.02,
-                reorder: 0.02,
-                corrupt: 0.01,
-                seed: Some(seed),
-                ..Faults::default()
-            };
+            options.link.faults =
+                Faults { loss: 0.02, dup: 0.02, reorder: 0.02, corrupt: 0.01, seed, ..Faults::default() };
             Net::with(options)
         },
         cases,

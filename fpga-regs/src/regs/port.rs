@@ -112,6 +112,8 @@ registers! {
         RX_RULE_DROP rx_rule_drop (RO u64 @ 0x1e8) = 0;
         /// Whole frames sent that are a part of a RAW_TSO.
         TX_SEGMENTED tx_segmented (RO u64 @ 0x1f0) = 0;
-        rest _rest 0x608;
+        /// Packets dropped because of a wrong P_Key.
+        RX_PKEY_ERRORS rx_pkey_errors (RO u64 @ 0x1f8) = 0;
+        rest _rest 0x600;
     }
 }

@@ -16,7 +16,7 @@ use super::wall::runner::Runner;
 use crate::cm::tables::RESPONSE_TIMEOUT;
 use crate::gid_options::GidOptions;
 use crate::gids::{GidEntry, GidTables, GID_TABLE_LEN};
-use crate::link::{capture, LinkOptions};
+use crate::link::{capture, LinkOptions, RuleUse};
 use crate::net::{Membership, Net};
 use crate::packet::PortId;
 use crate::panics::guarded;
@@ -283,6 +283,11 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// Why the capture of the net is not complete whose keeper listens at `socket`. `None`: it is.
 pub fn capture_lost(socket: &Path) -> Result<Option<std::io::Error>, OpenError> {
     Ok(Membership::new(Segment::attach(socket)?).net().link.lost())
+}
+
+/// What the rules of the faults have done so far of the net whose keeper listens at `socket`.
+pub fn rule_uses(socket: &Path) -> Result<Vec<RuleUse>, OpenError> {
+    Ok(Membership::new(Segment::watch(socket)?).net().link.rule_uses())
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ pub use cables::{cables, plug};
 pub use card::SegmentCard;
 pub use counted::{Counted, COUNTED_WITHIN};
 pub use error::OpenError;
-pub use keeper::{capture_lost, default_socket, run_keeper, run_keeper_of, Addresses, NetOptions};
+pub use keeper::{capture_lost, default_socket, rule_uses, run_keeper, run_keeper_of, Addresses, NetOptions};
 pub use limits::{limits, mbps};
 pub use listeners::{listeners, receives_waiting};
 pub use live::LiveCapture;

@@ -184,6 +184,7 @@ impl Device {
         qp.access = 0;
         qp.waits_until = 0;
         qp.awaited = false.into();
+        qp.notifies_at = 0;
         qp.dest = PortId::NOBODY;
         (qp.window, qp.train) = (PSN_WINDOW, TRAIN_BYTES);
         self.set_state(q, QpState::RESET);

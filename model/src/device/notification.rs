@@ -10,9 +10,10 @@ impl Device {
     /// A packet for a connected QP met congestion on its way: its sender is notified, unless that was just done.
     #[cold]
     pub(super) fn met_congestion(&mut self, q: usize, env: &mut impl Env) {
-        if !env.notifies(self.id, q as u16) {
-            return;
-        }
+        let (now, interval) = (env.now(), env.notification_interval());
+        let qp = &mut self.qps[q];
+        let Some(interval) = interval.filter(|_| qp.notifies_at <= now) else { return };
+        qp.notifies_at = now + interval;
         self.count(self.qps[q].port.port, port::TX_CNP);
         let notification = self.qps[q].packet(Operation::CongestionNotification, 0, env);
         notification.transport = Transport::CNP;

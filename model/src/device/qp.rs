@@ -281,6 +281,8 @@ pub struct Qp {
     pub awaited: Flag,
     /// Entries of the receive CQ when the QP took its receive WQE from an SRQ.
     pub taken_at: u32,
+    /// When its peer may be notified again that packets met congestion (ns).
+    pub notifies_at: u64,
 }
 
 /// No index of a WQE that is next to complete, but once in 2^32.
@@ -394,5 +396,5 @@ plain! {
     Responder { epsn, msn, rq_ci, rq_pi, op, nak_sent, has_recv, next_resource, established, keeps, dropped, since, packets, bytes, tx_packets, tx_bytes, asked, offset, rkey, va, length }
     Resource { original, psn, count, kind }
     RecvWqe { index, num_sge, room, sges }
-    Qp { used, state, qp_type, mtu_log, qpn, pd, domain, function, send_cq, recv_cq, srq, has_srq, sq_sig_all, strip_vlan, scatter_fcs, flushing, carrier, access, rq_stride_log, port, dest, dest_qpn, qkey, sq_mask, rq_mask, sq_iova, rq_iova, generation, mcast_groups, xrcd, window, train, turn, leaves, arrives, req, resp, attributes, resources, recv, written, waits_until, awaited, taken_at }
+    Qp { used, state, qp_type, mtu_log, qpn, pd, domain, function, send_cq, recv_cq, srq, has_srq, sq_sig_all, strip_vlan, scatter_fcs, flushing, carrier, access, rq_stride_log, port, dest, dest_qpn, qkey, sq_mask, rq_mask, sq_iova, rq_iova, generation, mcast_groups, xrcd, window, train, turn, leaves, arrives, req, resp, attributes, resources, recv, written, waits_until, awaited, taken_at, notifies_at }
 }

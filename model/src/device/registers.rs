@@ -4,7 +4,7 @@
 use fpga_regs::regs::FeatureSet;
 use fpga_regs::regs::{
     self, gid, port, Control, Features, Function as FunctionWord, GidAttr, GidVlan, Health, Id, Link,
-    LinkState, PhysState, Status, Version,
+    LinkState, PhysState, Status,
 };
 use fpga_regs::{mac_to_u64, GidType};
 
@@ -71,7 +71,7 @@ impl Device {
                 let device = if self.defect == Defect::WrongIdentity { 0x10fb } else { regs::DEVICE_ID };
                 Id(0).with_vendor(regs::VENDOR_ID).with_device(device).0 as u64
             }
-            regs::VERSION => Version(0).with_major(1).with_minor(0).0 as u64,
+            regs::VERSION => regs::VERSION_VALUE as u64,
             regs::FEATURES => {
                 let mut has = FEATURES;
                 if fun.remote.get() {
@@ -173,7 +173,7 @@ impl Device {
             port::MTU_MAX => MTU_MAX,
             port::GID_COUNT => GID_TABLE_LEN as u64,
             port::PKEY => 0xffff,
-            port::TX_PACKETS..=port::TX_SEGMENTED => self.counter(p as u8, at),
+            port::TX_PACKETS..=port::RX_PKEY_ERRORS => self.counter(p as u8, at),
             _ => 0,
         }
     }

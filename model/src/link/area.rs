@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
 
-use super::faults::{Fate, FaultArea, Look, Time};
+use super::faults::{Fate, FaultArea, Look, RuleUse, Time};
 use super::late::LateArea;
 use super::live::{Live, View};
 use super::options::{LinkOptions, Wire};
@@ -226,6 +226,11 @@ impl LinkArea {
             return Fate::default();
         }
         self.busy.faults.fate(look)
+    }
+
+    /// What the rules of the faults have done so far.
+    pub fn rule_uses(&self) -> Vec<RuleUse> {
+        self.busy.faults.uses()
     }
 
     /// Frames that faults delay.

@@ -39,6 +39,6 @@ mod frames_tests;
 pub use area::LinkArea;
 pub(crate) use area::Mode;
 pub use exact::{LinkEnv, Tap};
-pub use faults::{Faults, FaultsError};
+pub use faults::{Faults, FaultsError, RuleUse};
 pub use options::{Capture, LinkOptions, Wire};
 pub use outside::{MediumSpec, PortSpec};

@@ -297,8 +297,8 @@ impl Env for SimEnv<'_> {
         self.rate_falls(card, qp);
     }
 
-    fn notifies(&mut self, card: u16, qp: u16) -> bool {
-        self.tells(card, qp)
+    fn notification_interval(&self) -> Option<u64> {
+        self.sim.cc.on().then_some(self.sim.cc.cnp_ps / 1000)
     }
 
     fn exists(&mut self, domain: u16) -> bool {

@@ -1,4 +1,4 @@
-//! Congestion control: when a queue pair that was told of congestion may send its next packet, and when it tells others.
+//! Congestion control: when a queue pair that was told of congestion may send its next packet.
 
 use super::engine::Engine;
 use super::env::SimEnv;
@@ -25,7 +25,7 @@ impl SimEnv<'_> {
         let life = self.bells[card as usize].qp[qp as usize].life.load(std::sync::atomic::Ordering::Relaxed);
         let rate = &mut self.sim.cards[card as usize].rates[qp as usize];
         if rate.life != life {
-            *rate = QpRate { life, control: RateControl::default(), next_at: 0, tells_at: 0 };
+            *rate = QpRate { life, control: RateControl::default(), next_at: 0 };
         }
         rate
     }
@@ -68,20 +68,6 @@ impl SimEnv<'_> {
             self.qp_rate(card, qp).control.notified(&p, line, now);
         }
     }
-
-    /// Whether a queue pair that has received a marked packet tells the sender.
-    pub fn tells(&mut self, card: u16, qp: u16) -> bool {
-        if !self.sim.cc.on() {
-            return false;
-        }
-        let (every, now) = (self.sim.cc.cnp_ps, self.sim.now);
-        let rate = self.qp_rate(card, qp);
-        let due = rate.tells_at <= now;
-        if due {
-            rate.tells_at = now + every;
-        }
-        due
-    }
 }
 
 impl Engine<'_> {
@@ -111,7 +97,7 @@ mod tests {
 
     #[test]
     fn requests_and_answers_have_one_rate() {
-        let mut rate = QpRate { life: 0, control: RateControl::default(), next_at: 0, tells_at: 0 };
+        let mut rate = QpRate { life: 0, control: RateControl::default(), next_at: 0 };
         // A request and an answer that both waited for the same time.
         for _ in 0..2 {
             rate.sent(1000, 100);

@@ -173,8 +173,6 @@ pub struct QpRate {
     pub(super) control: RateControl,
     /// When it may send its next packet.
     pub(super) next_at: u64,
-    /// When it may send its next notification.
-    pub(super) tells_at: u64,
 }
 
 impl QpRate {
@@ -185,7 +183,7 @@ impl QpRate {
 }
 
 plain! {
-    QpRate { life, control, next_at, tells_at }
+    QpRate { life, control, next_at }
     Slot { packet, refs, flow, fetched, unread, waits, warm, next, message, since }
     Job { packet, next, issued, start, known, gathers, back, message, born }
     Flow { head, tail, count, next, last_ready }

@@ -68,6 +68,10 @@ pub const HARDWARE: [Counter; 12] = [
     sum("rx_icrc_encapsulated", &[port::RX_ICRC_ERRORS]),
 ];
 
+/// What `ibv_query_port` has of such, and no file.
+const QUERIED: [(u32, &str); 2] =
+    [(port::RX_PKEY_ERRORS, "bad_pkey_cntr"), (port::RX_QKEY_ERRORS, "qkey_viol_cntr")];
+
 impl Counter {
     /// Its value, of counters in the order of their registers.
     pub fn of(&self, counters: &[u64]) -> u64 {
@@ -81,7 +85,9 @@ impl Counter {
 
 /// The name of Linux for what a register counts, if it has one.
 pub fn name_of(register: u32) -> Option<&'static str> {
-    HARDWARE.iter().find(|counter| counter.registers == [register]).map(|counter| counter.name)
+    let files = HARDWARE.iter().filter(|counter| counter.registers == [register]);
+    let queried = QUERIED.iter().filter(|(of, _)| *of == register);
+    files.map(|counter| counter.name).chain(queried.map(|(_, name)| *name)).next()
 }
 
 #[cfg(test)]
@@ -104,6 +110,7 @@ mod tests {
         let multicast = value(port::RX_MULTICAST);
         assert_eq!(of(&PORT, "unicast_rcv_packets"), value(port::RX_PACKETS).wrapping_sub(multicast));
         assert_eq!(name_of(port::ACK_TIMEOUTS), Some("local_ack_timeout_err"));
+        assert_eq!(name_of(port::RX_PKEY_ERRORS), Some("bad_pkey_cntr"));
         assert_eq!(name_of(port::RX_NO_RECV), None);
     }
 }

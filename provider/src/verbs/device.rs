@@ -220,6 +220,12 @@ fn mtu_code(bytes: u32) -> ibv_mtu::Type {
     }
 }
 
+/// As `P_KeyViolations` and `Q_KeyViolations` show a count: in 16 bits, where it stays at the end (IB spec
+/// 14.2.5.6).
+fn violations(count: u64) -> u32 {
+    count.min(u16::MAX.into()) as u32
+}
+
 fn port_attributes(device: &Device, info: &PortInfo) -> ibv_port_attr {
     let limits = device.limits();
     // SAFETY: zero is a valid value of every field.
@@ -235,8 +241,8 @@ fn port_attributes(device: &Device, info: &PortInfo) -> ibv_port_attr {
     attr.port_cap_flags = PORT_CAPABILITIES;
     attr.max_msg_sz = MAX_MESSAGE;
     attr.max_vl_num = 1;
-    // No `bad_pkey_cntr`: these nets have one P_Key.
-    attr.qkey_viol_cntr = info.counter("RX_QKEY_ERRORS") as u32;
+    attr.bad_pkey_cntr = violations(info.counter("RX_PKEY_ERRORS"));
+    attr.qkey_viol_cntr = violations(info.counter("RX_QKEY_ERRORS"));
     (attr.active_width, attr.active_speed) = width_and_speed(info.speed_mbps);
     attr.link_layer = LINK_LAYER_ETHERNET;
     attr.flags = GRH_REQUIRED;
@@ -287,6 +293,11 @@ mod tests {
         assert_eq!(mtu_code(4095), 4);
         assert_eq!(mtu_code(1500), 3);
         assert_eq!(mtu_code(256), 1);
+    }
+
+    #[test]
+    fn violations_stay_at_the_end() {
+        assert_eq!([0u64, 65_535, 65_536, 1 << 32].map(violations), [0, 65_535, 65_535, 65_535]);
     }
 
     #[test]

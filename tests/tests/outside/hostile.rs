@@ -90,6 +90,7 @@ fn a_stranger_touches_nothing() {
     while counter(&y, "rx_malformed") == 0 {
         assert!(Instant::now() < until, "a packet that is too long is not counted");
     }
+    assert_eq!(counter(&y, "rx_pkey_errors"), 1, "of another partition, sent before");
     // Anything: noise, and good packets with some bytes changed.
     let mut numbers = Numbers(0x5eed);
     for _ in 0..3000 {

@@ -191,6 +191,8 @@ fn sockets_that_cannot_be_are_refused() {
     }
     let error = refused("0=packet:none0");
     assert!(error.contains("there is no interface none0 here"), "{error}");
+    let error = refused("0=tap:lo");
+    assert!(error.contains("lo is no TAP interface, or has several queues: use `packet:lo`"), "{error}");
     assert_eq!(std::fs::read_to_string(at("file")).expect("the file"), "a user's");
     // What a process left behind that was killed is no obstacle.
     drop(UnixDatagram::bind(at("left")).expect("a socket"));

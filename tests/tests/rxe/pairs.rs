@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use model::attach::listeners;
+use driver::Registers;
+use fpga_regs::regs::port;
+use model::attach::{listeners, SegmentCard};
 
 use super::{programs, SHORT};
 use tests::guest::{Link, Rxe};
@@ -62,6 +64,7 @@ impl Beside {
 
     /// The same guest with a new net, after the one of before has ended: it has another Ethernet address.
     pub fn renewed(self, options: &[&str]) -> Beside {
+        self.expect_undamaged();
         let Beside { rxe, net, keeper, started, .. } = self;
         drop(keeper);
         net.expect_gone();
@@ -78,8 +81,18 @@ impl Beside {
         Beside { rxe, net, port, record, keeper, started }
     }
 
+    /// No packet that has come to the card so far was damaged or of another partition: what sysfs has as
+    /// `rx_icrc_encapsulated` and `port_rcv_errors`, but from the registers, which are never old.
+    fn expect_undamaged(&self) {
+        let card = SegmentCard::open(&self.net.socket(), 0).expect("the net is up");
+        let wrong = [port::RX_ICRC_ERRORS, port::RX_MALFORMED, port::RX_PKEY_ERRORS]
+            .map(|counter| card.read64(port::base(0) + counter));
+        assert_eq!(wrong, [0; 3], "packets of rxe with a wrong ICRC, without sense, of another partition");
+    }
+
     /// Ends the net; the packets that it has sent.
     pub fn sent(self) -> usize {
+        self.expect_undamaged();
         drop(self.keeper);
         self.net.expect_gone();
         let record = std::fs::read(&self.record).expect("the record");
@@ -237,6 +250,7 @@ impl Beside {
                     false => self.server_there(there, here, program),
                 };
                 if good {
+                    self.expect_undamaged();
                     break said;
                 }
                 tries += 1;

@@ -1,7 +1,11 @@
 //! Stock ibverbs-utils on modelled cards: what they list, and their ping-pongs.
 
-use std::time::Duration;
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
 
+use model::wire::udp::ROCE_PORT;
+use model::wire::{frame, BthOpcode, Ethernet, Headers, Ipv4, Network, Path, Udp};
+use tests::loopback_address;
 use tests::stock::{alone, need, Pair, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -45,6 +49,35 @@ fn ibv_devinfo_sees_as_many_cards_as_asked_for() {
     let program = tests::stock::Program::start(net.command(&["--cards", "5"], "ibv_devinfo", &["-l"]));
     let ended = program.wait(LIMIT);
     assert!(ended.good() && ended.said.contains("5 HCAs found"), "{}: {}", ended.how(), ended.said);
+}
+
+/// A packet of another partition is dropped, and counted where Linux' drivers count it.
+#[test]
+fn ibv_devinfo_tells_of_wrong_pkeys() {
+    const SEND_ONLY: BthOpcode = BthOpcode(4);
+    need("ibv_devinfo");
+    let [from, to] = [(); 2].map(|()| loopback_address());
+    let (net, _held) = StockNet::held(&["--port", &format!("0=udp:{to}")]);
+    let counts = |count: u32| {
+        let said = net.run("ibv_devinfo", &["-v", "-d", "verbena0", "-i", "1"], LIMIT);
+        said.contains(&format!("bad_pkey_cntr:\t\t{count:#x}\n"))
+    };
+    assert!(counts(0));
+    let socket = UdpSocket::bind((from, 0)).expect("a socket");
+    let gids = [from, to].map(|address| address.to_ipv6_mapped().octets());
+    let network = Network::from_gids(&gids[0], &gids[1], 0, 0, 64);
+    let udp_sport = socket.local_addr().expect("its address").port();
+    let mut headers = Headers::default();
+    (headers.bth.opcode, headers.bth.pkey, headers.bth.dest_qp) = (SEND_ONLY, 0x1234, 7);
+    let mut bytes = [0; 200];
+    let path = Path { network, udp_sport, ..Path::default() };
+    let length = frame::encode(&path, &headers, &[], &mut bytes).expect("a frame");
+    let body = &bytes[Ethernet::BYTES + Ipv4::BYTES + Udp::BYTES..length];
+    socket.send_to(body, (to, ROCE_PORT)).expect("sent");
+    let until = Instant::now() + LIMIT;
+    while !counts(1) {
+        assert!(Instant::now() < until, "a wrong P_Key is not counted");
+    }
 }
 
 /// Every ping-pong: polling and sleeping on the completion channel (-e), on two cards and on one.

@@ -80,7 +80,9 @@ fn a_pull_in_simulated_time() {
     let (net, holder) = StockNet::held(&["--clock", "virtual"]);
     let state = || net.run("ibv_devinfo", &["-d", "verbena0", "-i", "1"], LIMIT);
     link(&net, &["verbena1/1", "down"]);
-    assert_eq!(link(&net, &["verbena0/1"]), "verbena0/1 down\n");
+    for name in ["verbena0/1", "verbena0", "verbena0:1", "0", "0.1"] {
+        assert_eq!(link(&net, &[name]), "verbena0/1 down\n");
+    }
     assert!(state().contains("PORT_DOWN"));
     link(&net, &["verbena0/1", "up"]);
     assert!(state().contains("PORT_ACTIVE"));

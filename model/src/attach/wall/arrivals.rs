@@ -320,7 +320,8 @@ fn count_drop(counters: &[Counters; PORTS], (id, port): (PortId, &OutsidePort), 
     port.dropped(why, count);
     let register = match why {
         Drop::Icrc => registers::RX_ICRC_ERRORS,
-        Drop::Malformed | Drop::Pkey => registers::RX_MALFORMED,
+        Drop::Malformed => registers::RX_MALFORMED,
+        Drop::Pkey => registers::RX_PKEY_ERRORS,
         Drop::NoQp | Drop::Stranger | Drop::NotHere => registers::RX_NO_QP,
         Drop::Qkey => registers::RX_QKEY_ERRORS,
         Drop::Busy => registers::RX_OVERFLOW,

@@ -21,6 +21,8 @@ use crate::world::World;
 
 /// WQEs that a QP executes in one turn.
 pub(super) const TURN: u32 = 32;
+/// [`Env::notification_interval`]: one notification per 50 us and flow, as DCQCN's authors have it.
+const NOTIFICATION_INTERVAL: u64 = 50_000;
 /// The buffer of the payload of a received frame.
 pub(super) const FRAME: usize = 0;
 /// The buffer of a header that is delivered as payload.
@@ -340,6 +342,10 @@ impl Env for WallEnv<'_> {
     #[cold]
     fn exists(&mut self, domain: u16) -> bool {
         self.guard.exists(domain)
+    }
+
+    fn notification_interval(&self) -> Option<u64> {
+        Some(NOTIFICATION_INTERVAL)
     }
 
     /// The moderation of interrupts is part of simulated time.

@@ -55,7 +55,19 @@ pub(super) struct FaultArea {
 struct RuleArea {
     words: [AtomicU64; WORDS],
     counted: AtomicU64,
+    hit: AtomicU64,
     random: Random,
+}
+
+/// What a rule has done so far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RuleUse {
+    /// It.
+    pub rule: Rule,
+    /// Frames for which its conditions held.
+    pub counted: u64,
+    /// Those of them that `nth`, `every` and chance have chosen.
+    pub hit: u64,
 }
 
 /// Random numbers that all processes draw from. Only with the segment's lock.
@@ -216,6 +228,7 @@ impl RuleArea {
         if !rule.selects(number) || !chance() {
             return;
         }
+        self.hit.store(self.hit.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         match rule.action {
             Action::Drop => fate.lost = true,
             Action::Dup => fate.twice = true,
@@ -233,7 +246,7 @@ impl FaultArea {
         for (to, rate) in self.thresholds.iter().zip(rates) {
             to.store(threshold(rate), Ordering::Relaxed);
         }
-        let seed = mix(faults.seed.unwrap_or(0));
+        let seed = mix(faults.seed);
         self.random.0.store(seed, Ordering::Relaxed);
         self.count.store(faults.rules.len().min(MOST_RULES) as u32, Ordering::Relaxed);
         for (number, (to, rule)) in (1..).zip(self.rules.iter().zip(&faults.rules)) {
@@ -257,9 +270,20 @@ impl FaultArea {
         if self.happens(3) {
             fate.changes.damage(look.frame, &self.random);
         }
-        let count = (self.count.load(Ordering::Relaxed) as usize).min(MOST_RULES);
-        self.rules[..count].iter().for_each(|rule| rule.see(look, &mut fate));
+        self.rules().iter().for_each(|rule| rule.see(look, &mut fate));
         fate
+    }
+
+    fn rules(&self) -> &[RuleArea] {
+        &self.rules[..(self.count.load(Ordering::Relaxed) as usize).min(MOST_RULES)]
+    }
+
+    /// What the rules have done so far.
+    pub fn uses(&self) -> Vec<RuleUse> {
+        let number = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        let used =
+            |it: &RuleArea| RuleUse { rule: it.load(), counted: number(&it.counted), hit: number(&it.hit) };
+        self.rules().iter().map(used).collect()
     }
 }
 
@@ -274,7 +298,7 @@ impl Fate {
 
 plain! {
     FaultArea { thresholds, random, count, rules }
-    RuleArea { words, counted, random }
+    RuleArea { words, counted, hit, random }
 }
 
 #[cfg(test)]

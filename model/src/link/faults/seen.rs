@@ -5,7 +5,9 @@ use std::fmt;
 use crate::cm::mad::GSI_QPN;
 use crate::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_ROCE};
 use crate::wire::udp::ROCE_PORT;
-use crate::wire::{Bth, BthOpcode, Ethernet, Ipv4, Ipv6, Operation, Syndrome, SyndromeKind, Udp};
+use crate::wire::{
+    Bth, BthOpcode, Ethernet, Ipv4, Ipv6, NakCode, Operation, RnrTimer, Syndrome, SyndromeKind, Udp,
+};
 
 /// Kinds of packets. A packet is of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,6 +60,16 @@ impl Classes {
     #[must_use]
     pub fn and(self, other: Classes) -> Classes {
         Classes(self.0 | other.0)
+    }
+
+    /// Whether some packet is of all of these.
+    pub(super) fn has_packets(self) -> bool {
+        let syndromes =
+            [Syndrome::ACK, Syndrome::rnr(RnrTimer(0)), Syndrome::nak(NakCode::PSN_SEQUENCE_ERROR)];
+        (0..=u8::MAX).map(BthOpcode).any(|opcode| {
+            let of = |qp| syndromes.iter().any(|&syndrome| Classes::of(opcode, qp, syndrome).has(self));
+            of(GSI_QPN) || of(GSI_QPN + 1)
+        })
     }
 
     fn of(opcode: BthOpcode, qp: u32, syndrome: Syndrome) -> Classes {

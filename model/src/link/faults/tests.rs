@@ -15,6 +15,7 @@ fn area(text: &str) -> Box<FaultArea> {
         rules: std::array::from_fn(|_| RuleArea {
             words: Default::default(),
             counted: AtomicU64::new(0),
+            hit: AtomicU64::new(0),
             random: random(),
         }),
     };

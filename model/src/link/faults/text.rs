@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::rule::{Action, Place, Rule};
 use super::seen::Classes;
 use super::time::Time;
-use crate::packet::{MAX_CARDS, PORTS};
+use crate::packet::PortId;
+use crate::port_name;
 
 /// Most rules of a net.
 pub const MOST_RULES: usize = 32;
@@ -15,7 +15,7 @@ pub const MOST_RULES: usize = 32;
 const BITS_24: u32 = 0xff_ffff;
 
 /// What happens to frames on the exact wire: probabilities of faults of any frame, and rules.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Faults {
     /// The frame is lost.
     pub loss: f64,
@@ -27,8 +27,18 @@ pub struct Faults {
     pub corrupt: f64,
     /// Rules, at most [`MOST_RULES`]. Each sees every frame, whatever the others do.
     pub rules: Vec<Rule>,
-    /// Seed of the random numbers; each net chooses one when none is given.
-    pub seed: Option<u64>,
+    /// Seed of the random numbers.
+    pub seed: u64,
+}
+
+/// The seed when none is given: the same command has the same faults.
+const SEED: u64 = 1;
+
+/// None.
+impl Default for Faults {
+    fn default() -> Faults {
+        Faults { loss: 0.0, dup: 0.0, reorder: 0.0, corrupt: 0.0, rules: Vec::new(), seed: SEED }
+    }
 }
 
 /// Why a text does not describe faults.
@@ -43,7 +53,7 @@ pub enum FaultsError {
     /// A rule has a word that means nothing.
     #[error(
         "`{word}` in `{rule}`: a rule goes on with p=P, nth=N or N..N, every=N, qp=N, psn=N or N..N, from=verbenaN or \
-         verbenaN:PORT, to=..., at=TIME..TIME, by=..., or a class of packets: {}",
+         verbenaN/PORT, to=..., at=TIME..TIME, by=..., or a class of packets: {}",
         class_names()
     )]
     Word {
@@ -68,6 +78,17 @@ pub enum FaultsError {
         /// What is.
         expected: &'static str,
     },
+    /// No packet is of all the classes of a rule.
+    #[error("`{0}`: a rule is for packets of all of its classes, and none is: write a rule for each")]
+    NoPacket(String),
+    /// A card that the net does not have.
+    #[error("`{rule}`: the net has the cards 0 to {last}")]
+    NoCard {
+        /// The whole rule.
+        rule: String,
+        /// Number of its last card.
+        last: u32,
+    },
     /// Given twice.
     #[error("`{0}` is given twice")]
     Twice(String),
@@ -84,7 +105,7 @@ const COUNT: &str = "write a whole number from 1, or N..N for those from one to 
 const EVERY: &str = "write a whole number from 1: every=5 means each fifth";
 const QP: &str = "write the number of the destination QP, below 2^24: 17 or 0x11";
 const PSN: &str = "write a PSN below 2^24, as 100 or 0x64, or N..N for those from one to the other";
-const PLACE: &str = "write a card, as verbena1, or one of its ports, as verbena1:2";
+const PLACE: &str = "write a card, as verbena1, or one of its ports, as verbena1/2";
 const WINDOW: &str = "write when it begins and ends, from the net's start, as 2ms..5ms, or 2ms.. for no end";
 const BY: &str =
     "reorder takes the number of frames that pass, as by=3; delay takes a time, as by=20us; no other \
@@ -97,21 +118,16 @@ impl Faults {
         !self.rules.is_empty() || [self.loss, self.dup, self.reorder, self.corrupt].iter().any(|&p| p > 0.0)
     }
 
-    /// These faults with a seed: the one that was given, or a new one.
-    #[must_use]
-    pub fn seeded(self) -> Faults {
-        let new = || {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
-            // Short enough to be typed again.
-            super::mix(now ^ (u64::from(std::process::id()) << 32)) % 1_000_000
-        };
-        Faults { seed: Some(self.seed.unwrap_or_else(new)), ..self }
-    }
-
-    /// Whether a net with these faults is what `wanted` asks for: a seed that it leaves open may be any, and so may that of
-    /// faults that never happen.
-    pub fn satisfy(&self, wanted: &Faults) -> bool {
-        !self.any() && !wanted.any() || *self == Faults { seed: wanted.seed.or(self.seed), ..wanted.clone() }
+    /// Whether a net of so many cards has those that the rules name.
+    ///
+    /// # Errors
+    /// [`FaultsError::NoCard`]: the first rule that names another.
+    pub fn check_cards(&self, cards: u32) -> Result<(), FaultsError> {
+        let names = |place: Option<Place>| place.is_some_and(|place| u32::from(place.card) >= cards);
+        match self.rules.iter().find(|rule| names(rule.from) || names(rule.to)) {
+            Some(rule) => Err(FaultsError::NoCard { rule: rule.to_string(), last: cards.saturating_sub(1) }),
+            None => Ok(()),
+        }
     }
 
     fn parse_part(&mut self, part: &str, seen: &mut Vec<String>) -> Result<(), FaultsError> {
@@ -137,7 +153,7 @@ impl Faults {
             "reorder" => &mut self.reorder,
             "corrupt" => &mut self.corrupt,
             "seed" => {
-                self.seed = Some(value.parse().map_err(|_| FaultsError::Seed(value.to_owned()))?);
+                self.seed = value.parse().map_err(|_| FaultsError::Seed(value.to_owned()))?;
                 return Ok(());
             }
             _ => return Err(unknown()),
@@ -214,6 +230,9 @@ fn parse_rule(action: Action, text: &str) -> Result<Rule, FaultsError> {
             _ => return Err(FaultsError::Word { word: word.to_owned(), rule: text.to_owned() }),
         }
     }
+    if !rule.classes.has_packets() {
+        return Err(FaultsError::NoPacket(text.to_owned()));
+    }
     match rule.action {
         Action::Delay(Time(0)) => Err(wrong("delay", text, NEEDS_BY)),
         _ => Ok(rule),
@@ -255,16 +274,9 @@ fn window(text: &str) -> Option<(Time, Time)> {
 }
 
 fn place(text: &str) -> Option<Place> {
-    let text = text.strip_prefix("verbena")?;
-    let (card, port) = text.split_once(':').map_or((text, None), |(card, port)| (card, Some(port)));
-    let card = card.parse().ok().filter(|&card: &u8| usize::from(card) < MAX_CARDS)?;
-    let port = match port {
-        Some(port) => {
-            Some(port.parse::<u8>().ok()?.checked_sub(1).filter(|&port| usize::from(port) < PORTS)?)
-        }
-        None => None,
-    };
-    Some(Place { card, port })
+    let (card, port) = port_name::card_and_port(text)?;
+    let known = port_name::can_be(PortId { card, port: port.unwrap_or(0) });
+    known.then_some(Place { card: card as u8, port })
 }
 
 fn by(action: Action, text: &str) -> Option<Action> {
@@ -282,7 +294,9 @@ impl fmt::Display for Faults {
         let rates = rates.into_iter().filter(|&(_, rate)| rate > 0.0);
         let mut parts: Vec<String> = rates.map(|(name, rate)| format!("{name}={rate}")).collect();
         parts.extend(self.rules.iter().map(Rule::to_string));
-        parts.extend(self.seed.map(|seed| format!("seed={seed}")));
+        if self.seed != SEED {
+            parts.push(format!("seed={}", self.seed));
+        }
         f.write_str(&parts.join(","))
     }
 }
@@ -310,7 +324,9 @@ impl fmt::Display for Rule {
         }
         for (name, place) in [("from", self.from), ("to", self.to)] {
             match place {
-                Some(Place { card, port: Some(port) }) => write!(f, " {name}=verbena{card}:{}", port + 1)?,
+                Some(Place { card, port: Some(port) }) => {
+                    write!(f, " {name}={}", port_name::text(PortId { card: card.into(), port }))?;
+                }
                 Some(Place { card, port: None }) => write!(f, " {name}=verbena{card}")?,
                 None => {}
             }

@@ -1,11 +1,12 @@
-//! Which medium a port has, as text: `0=udp:10.0.0.1`, `1.2=net`.
+//! Which medium a port has, as text: `verbena0/1=udp:10.0.0.1`, `verbena1/2=net`.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::packet::{PortId, MAX_CARDS, PORTS};
+use crate::packet::{PortId, MAX_CARDS};
+use crate::port_name;
 
 /// What a port is connected to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub enum MediumSpec {
 
 /// A port and its medium.
 ///
-/// As text: the card, from 0; a dot and the port, from 1, if that is not 1; `=`; the medium.
+/// As text: the [name](port_name) of the port; `=`; the medium.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortSpec {
     /// The port.
@@ -44,10 +45,10 @@ pub struct PortSpec {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PortSpecError {
     /// Not of the form.
-    #[error("`{0}`: a port is CARD=MEDIUM or CARD.PORT=MEDIUM, like 0=udp:10.0.0.1 or 1.2=net")]
+    #[error("`{0}`: a port is PORT=MEDIUM, like verbena0/1=udp:10.0.0.1, or 0=udp:10.0.0.1 for short")]
     Form(String),
     /// No such port.
-    #[error("`{0}`: cards are 0 to {last}, ports 1 and 2", last = MAX_CARDS - 1)]
+    #[error("`{0}`: cards are 0 to {last}, ports 1 and 2, as in verbena1/2", last = MAX_CARDS - 1)]
     Port(String),
     /// No such medium.
     #[error("`{0}`: a medium is net, udp:ADDRESS, dgram:LOCAL,REMOTE, stream:PATH, tap:NAME or packet:NAME")]
@@ -55,6 +56,12 @@ pub enum PortSpecError {
     /// Not an address that a socket can have.
     #[error("`{0}` is not one IPv4 or IPv6 address of this machine")]
     Address(String),
+    /// An address that others on the same link have, too, and that another link may have.
+    #[error(
+        "`{0}` is a link-local address, which does not say on which interface it is: use a global or a unique \
+         local one, as `ip -6 addr show scope global` lists them"
+    )]
+    LinkLocal(String),
 }
 
 impl FromStr for PortSpec {
@@ -62,32 +69,15 @@ impl FromStr for PortSpec {
 
     fn from_str(text: &str) -> Result<PortSpec, PortSpecError> {
         let (port, medium) = text.split_once('=').ok_or_else(|| PortSpecError::Form(text.to_owned()))?;
-        let port = PortSpec::port(port).ok_or_else(|| PortSpecError::Port(port.to_owned()))?;
+        let named = port_name::port(port).filter(|&port| port_name::can_be(port));
+        let port = named.ok_or_else(|| PortSpecError::Port(port.to_owned()))?;
         Ok(PortSpec { port, medium: medium.parse()? })
-    }
-}
-
-impl PortSpec {
-    /// The port that a text names.
-    pub(crate) fn port(text: &str) -> Option<PortId> {
-        let (card, number) = text.split_once('.').unwrap_or((text, "1"));
-        let card = card.parse().ok().filter(|&card: &u16| usize::from(card) < MAX_CARDS)?;
-        let number = number.parse().ok().filter(|number| (1..=PORTS as u8).contains(number))?;
-        Some(PortId { card, port: number - 1 })
-    }
-
-    /// The text that names a port.
-    pub(crate) fn port_text(port: PortId) -> String {
-        match port.port {
-            0 => port.card.to_string(),
-            second => format!("{}.{}", port.card, second + 1),
-        }
     }
 }
 
 impl fmt::Display for PortSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={}", PortSpec::port_text(self.port), self.medium)
+        write!(f, "{}={}", port_name::text(self.port), self.medium)
     }
 }
 
@@ -102,6 +92,11 @@ impl FromStr for MediumSpec {
             None if text == "net" => Ok(MediumSpec::Net),
             Some(("udp", address)) => {
                 let wrong = || PortSpecError::Address(address.to_owned());
+                // Such an address may come with its interface.
+                let (alone, _) = address.split_once('%').unwrap_or((address, ""));
+                if alone.parse::<Ipv6Addr>().is_ok_and(|ip| ip.is_unicast_link_local()) {
+                    return Err(PortSpecError::LinkLocal(address.to_owned()));
+                }
                 let address: IpAddr = address.parse().map_err(|_| wrong())?;
                 // The GID of a port: one that others can send to.
                 let usable = !address.is_unspecified() && !address.is_multicast();
@@ -141,18 +136,19 @@ mod tests {
     #[test]
     fn ports_as_text() {
         for text in [
-            "0=net",
-            "0=udp:10.0.0.1",
-            "15.2=udp:fd00::1",
-            "1=dgram:/a,/b",
-            "0.2=stream:/a/b",
-            "0=tap:tap0",
-            "0=packet:eth0",
+            "verbena0/1=net",
+            "verbena0/1=udp:10.0.0.1",
+            "verbena15/2=udp:fd00::1",
+            "verbena1/1=dgram:/a,/b",
+            "verbena0/2=stream:/a/b",
+            "verbena0/1=tap:tap0",
+            "verbena0/1=packet:eth0",
         ] {
             assert_eq!(text.parse::<PortSpec>().unwrap().to_string(), text);
         }
-        let first: PortSpec = "3.1=net".parse().unwrap();
-        assert_eq!((first.port, first.to_string()), (PortId { card: 3, port: 0 }, "3=net".to_owned()));
+        for (short, port) in [("3=net", 0), ("3.1=net", 0), ("3.2=net", 1)] {
+            assert_eq!(short.parse::<PortSpec>().unwrap().port, PortId { card: 3, port });
+        }
     }
 
     #[test]
@@ -165,6 +161,9 @@ mod tests {
         for medium in ["nets", "udp", "tcp:1.2.3.4", "", "dgram:/a", "dgram:,", "stream:", "tap:", "packet:"]
         {
             assert_eq!(error(&format!("0={medium}")), PortSpecError::Medium(medium.into()));
+        }
+        for address in ["fe80::1", "fe80::1%eth0", "febf::2"] {
+            assert_eq!(error(&format!("0=udp:{address}")), PortSpecError::LinkLocal(address.into()));
         }
         for address in ["0.0.0.0", "224.0.0.1", "10.0.0", "::", "10.0.0.1:4791"] {
             assert_eq!(error(&format!("0=udp:{address}")), PortSpecError::Address(address.into()));

@@ -27,6 +27,9 @@ pub(super) fn open(card: (PortId, Guids), name: &str) -> Found {
                 format!("the interface {name} may be opened by root, or after `ip tuntap add {name} mode tap user USER`")
             }
             io::ErrorKind::ResourceBusy => format!("another program has the interface {name}"),
+            io::ErrorKind::InvalidInput if mtu_of(name).is_ok() => {
+                format!("{name} is no TAP interface, or has several queues: use `packet:{name}` for any other")
+            }
             _ => format!("opening the interface {name} by /dev/net/tun"),
         };
         (what, error)

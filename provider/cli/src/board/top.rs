@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::Args;
 use fpga_regs::regs::{self, port, Link};
+use model::attach::rule_uses;
 use model::device::defect::Defect;
+use model::link::RuleUse;
 
 use super::device::{AnyCard, DeviceArgs, DeviceName, Opened};
 use super::sim;
 use crate::counters;
-use crate::net::runtime::DEFAULT_NET;
+use crate::net::runtime::{Net, DEFAULT_NET};
 use crate::output;
 
 /// Options of `verbena top`.
@@ -69,6 +71,7 @@ pub fn top(args: TopArgs) -> Result<u8> {
         for ((name, card), (before, now)) in cards.iter().zip(before.iter().zip(&now)) {
             text += &block(name, card, before, now, time.duration_since(then).as_secs_f64());
         }
+        text += &faults(&args.device)?;
         show(&text);
         (before, then) = (now, time);
     }
@@ -77,12 +80,26 @@ pub fn top(args: TopArgs) -> Result<u8> {
     Ok(0)
 }
 
+/// The net that is looked at, if none of another device.
+fn net(args: &DeviceArgs) -> Option<&str> {
+    // A card of this process would do nothing.
+    let of_net = args.device == DeviceName::Sim(Defect::None) && args.record.is_none();
+    of_net.then(|| args.net.as_deref().unwrap_or(DEFAULT_NET))
+}
+
+/// What the rules of a net's faults have done, a line each.
+fn faults(args: &DeviceArgs) -> Result<String> {
+    let Some(net) = net(args) else { return Ok(String::new()) };
+    // A net that ends meanwhile has none.
+    let uses = rule_uses(&Net::named(net)?.socket()).unwrap_or_default();
+    let line = |it: &RuleUse| format!("fault `{}`: {} of {} frames\n", it.rule, it.hit, it.counted);
+    Ok(uses.iter().map(line).collect())
+}
+
 /// The cards of a net, or the one device.
 #[allow(clippy::type_complexity)] // Cards with their names.
 fn open(args: &DeviceArgs) -> Result<(Vec<(String, AnyCard)>, Option<Opened>)> {
-    // A card of this process would do nothing.
-    let of_net = args.device == DeviceName::Sim(Defect::None) && args.record.is_none();
-    let Some(net) = of_net.then(|| args.net.as_deref().unwrap_or(DEFAULT_NET)) else {
+    let Some(net) = net(args) else {
         let opened = args.open()?;
         return Ok((vec![(opened.name.clone(), opened.card.clone())], Some(opened)));
     };

@@ -166,8 +166,13 @@ fn discovery() -> Finding {
     }
 }
 
+/// The name of the net of the doctor's program.
+pub fn own_net() -> String {
+    format!("doctor-{}", std::process::id())
+}
+
 fn list_devices() -> Result<String> {
-    let net = format!("--net=doctor-{}", std::process::id());
+    let net = format!("--net={}", own_net());
     let mut command = Command::new("/proc/self/exe");
     command.args(["run", "--quiet", &net, "--cards=2", "--", "ibv_devices"]);
     let mut side = Side::start("doctor's program", command, None)?;

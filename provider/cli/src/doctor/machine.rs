@@ -11,6 +11,7 @@ use rustix::fs::MemfdFlags;
 use rustix::process::Resource;
 
 use super::finding::Finding;
+use super::launch;
 use crate::net::runtime;
 use crate::pci;
 
@@ -120,6 +121,10 @@ fn sockets() -> Finding {
             continue;
         }
         let net = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        // It is just ending.
+        if net == launch::own_net() {
+            continue;
+        }
         match Segment::ask(&path) {
             Ok(()) => running.push(net),
             // It was just ending.

@@ -20,7 +20,8 @@ pub struct DoctorArgs {
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
-    /// Check a port that leads to other machines, as `verbena run --port` has it: 0=udp:ADDRESS. Again for other ports
+    /// Check a port that leads to other machines, as `verbena run --port` has it: verbena0/1=udp:ADDRESS, or
+    /// 0=udp:ADDRESS. Again for other ports
     #[arg(long, value_name = "PORT=MEDIUM")]
     port: Vec<PortSpec>,
     /// Check the way from these ports to another machine, whose net is up. Again for other machines

@@ -62,11 +62,7 @@ fn bindable(address: IpAddr) -> (Finding, Option<bool>) {
                           machines need addresses that reach each other without NAT, in one network or by a VPN";
             (Finding::fail(ADDRESS, format!("{address} is no address of this machine"), remedy), None)
         }
-        Err(error) => {
-            let remedy = "use another address; a link-local one (fe80::...) is of no use, since it says nothing of the \
-                          interface";
-            (Finding::fail(ADDRESS, format!("{address}: {error}"), remedy), None)
-        }
+        Err(error) => (Finding::fail(ADDRESS, format!("{address}: {error}"), "use another address"), None),
     }
 }
 

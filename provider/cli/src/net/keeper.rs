@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, Context, Result};
+use anyhow::{anyhow, bail, Context, Result};
 use clap::Args;
 use model::attach::{run_keeper, NetOptions};
 use model::profile::Profile;
@@ -163,6 +163,9 @@ fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
     }
     if let Some(spec) = wanted.wire.gid.iter().find(|spec| u32::from(spec.port.card) >= info.cards) {
         bail!("--gid {spec}: the net has the cards 0 to {}", info.cards - 1);
+    }
+    if let Some(faults) = &wanted.wire.fault {
+        faults.check_cards(info.cards).map_err(|error| anyhow!("--fault: {error}"))?;
     }
     if !info.wire.outside()?.is_empty() && info.clock == Clock::Virtual {
         bail!("--port: in simulated time no port leaves the net; leave out --port, or --clock virtual");

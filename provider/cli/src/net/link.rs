@@ -8,6 +8,7 @@ use anyhow::{bail, Context, Result};
 use clap::{Args, ValueEnum};
 use model::attach::{cables, plug, COUNTED_WITHIN};
 use model::packet::PortId;
+use model::port_name;
 
 use super::runtime::{Net, DEFAULT_NET};
 use crate::launch::live;
@@ -42,18 +43,14 @@ impl FromStr for PortName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let numbers = text.strip_prefix("verbena").and_then(|rest| rest.split_once('/'));
-        let numbers = numbers.and_then(|(card, port)| Some((card.parse().ok()?, port.parse::<u8>().ok()?)));
-        match numbers {
-            Some((card, port @ 1..)) => Ok(PortName(PortId { card, port: port - 1 })),
-            _ => Err("a port is a card and a number from 1, as in verbena0/1".into()),
-        }
+        let port = port_name::port(text).map(PortName);
+        port.ok_or_else(|| "a port is a card and a number from 1, as in verbena0/1".into())
     }
 }
 
 impl std::fmt::Display for PortName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "verbena{}/{}", self.0.card, self.0.port + 1)
+        f.write_str(&port_name::text(self.0))
     }
 }
 
@@ -103,7 +100,7 @@ mod tests {
     fn ports_are_named_by_card_and_number() {
         let name: PortName = "verbena3/2".parse().unwrap();
         assert_eq!((name.0, name.to_string()), (PortId { card: 3, port: 1 }, "verbena3/2".to_owned()));
-        for wrong in ["verbena0", "verbena0/0", "mlx5_0/1", "verbena/1", "0/1", "verbena0/x"] {
+        for wrong in ["verbena0/0", "mlx5_0/1", "verbena/1", "verbena0/x", "down"] {
             assert!(wrong.parse::<PortName>().unwrap_err().contains("verbena0/1"), "{wrong}");
         }
     }

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{anyhow, bail, Context, Result};
 use clap::Args;
-use model::attach::{capture_lost, trace_lost, OpenError};
+use model::attach::{capture_lost, rule_uses, trace_lost, OpenError};
 use rustix::process::Signal;
 
 use self::options::Options;
@@ -120,6 +120,7 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
     if settings.clock == Clock::Virtual {
         say_time(&net, began);
     }
+    say_idle_rules(&net);
     let recorded = recorded(&net, &args);
     let written = write_results(&settings, &run.table, &out);
     if args.cards.trace.is_some() {
@@ -138,6 +139,15 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
     written?;
     recorded?;
     Ok(code)
+}
+
+/// A test with a fault that never happens tests something else.
+fn say_idle_rules(net: &Net) {
+    let uses = rule_uses(&net.socket()).unwrap_or_default();
+    for it in uses.iter().filter(|it| it.hit == 0) {
+        let counted = it.counted;
+        model::tell!("verbena: the fault `{}` hit no frame; its conditions held for {counted}", it.rule);
+    }
 }
 
 /// Whether all was recorded that was to be: frames, and the trace.

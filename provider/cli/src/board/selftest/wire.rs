@@ -116,6 +116,7 @@ fn counted(before: &[PortInfo; 2], after: &[PortInfo; 2]) -> String {
     let trouble = [
         "RX_ICRC_ERRORS",
         "RX_MALFORMED",
+        "RX_PKEY_ERRORS",
         "RX_NO_QP",
         "RETRANSMITS",
         "ACK_TIMEOUTS",

@@ -1,0 +1,55 @@
+//! What people call ports, wherever they name one: `verbena1/2` is port 2 of card 1.
+
+use crate::packet::{PortId, MAX_CARDS, PORTS};
+
+/// The card, and the port if the name has one, both from 0; neither has to be there. `verbena1:2`, `1/2` and `1.2`
+/// are read, too.
+pub fn card_and_port(name: &str) -> Option<(u16, Option<u8>)> {
+    let name = name.strip_prefix("verbena").unwrap_or(name);
+    let (card, port) = match name.split_once(['/', ':', '.']) {
+        Some((card, port)) => (card, Some(port.parse::<u8>().ok()?.checked_sub(1)?)),
+        None => (name, None),
+    };
+    Some((card.parse().ok()?, port))
+}
+
+/// The port, which is the card's first one if the name has none.
+pub fn port(name: &str) -> Option<PortId> {
+    card_and_port(name).map(|(card, port)| PortId { card, port: port.unwrap_or(0) })
+}
+
+/// Whether a net can have this port.
+pub fn can_be(port: PortId) -> bool {
+    usize::from(port.card) < MAX_CARDS && usize::from(port.port) < PORTS
+}
+
+/// Its name.
+pub fn text(port: PortId) -> String {
+    format!("verbena{}/{}", port.card, port.port + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_has_many_spellings_and_one_name() {
+        for spelling in ["verbena1/2", "verbena1:2", "verbena1.2", "1/2", "1:2", "1.2"] {
+            assert_eq!(card_and_port(spelling), Some((1, Some(1))), "{spelling}");
+            assert_eq!(port(spelling).map(text).as_deref(), Some("verbena1/2"));
+        }
+        for card in ["verbena3", "3"] {
+            assert_eq!(card_and_port(card), Some((3, None)));
+            assert_eq!(port(card).map(text).as_deref(), Some("verbena3/1"));
+        }
+        for wrong in ["", "verbena", "verbena/1", "1/", "1.0", "1.1.1", "1/x", "mlx5_0/1", "65536", "1.256"] {
+            assert_eq!(card_and_port(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn nets_have_cards_and_ports_up_to_a_number() {
+        assert!(["0", "15.2"].iter().all(|name| port(name).is_some_and(can_be)));
+        assert!(["16", "0.3", "65535.255"].iter().all(|name| port(name).is_some_and(|port| !can_be(port))));
+    }
+}
