@@ -1,10 +1,7 @@
 //! [`ServedCard`]: a card of a segment that this process opens for a client.
-#![allow(unsafe_code)]
 
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::Arc;
 use std::time::Duration;
 
 use driver::Registers;
@@ -15,9 +12,7 @@ use super::error::OpenError;
 use super::wall::card::WallCard;
 use crate::cells::ServerBell;
 use crate::device::tables::EQS;
-use crate::segment::reach::ask::Ask;
-use crate::segment::reach::ranges::Place;
-use crate::segment::{futex_wait, SegmentError};
+use crate::segment::{futex_wait, Segment};
 
 /// Interrupt vectors of a function.
 pub const VECTORS: usize = EQS;
@@ -34,9 +29,8 @@ impl ServedCard {
         Ok(card)
     }
 
-    /// The segment, whose lock a test takes.
-    #[cfg(test)]
-    pub(crate) fn segment(&self) -> &crate::segment::Segment {
+    /// The segment, which the client's memory is offered to.
+    pub(crate) fn segment(&self) -> &Segment {
         self.0.runner.segment()
     }
 
@@ -92,37 +86,5 @@ impl ServedCard {
     /// Ends a [`ServedCard::wait`].
     pub fn wake(&self) {
         self.bell().ring();
-    }
-
-    /// See [`crate::segment::Segment::offer`].
-    pub fn offer(
-        &self,
-        ptr: *mut u8,
-        len: usize,
-        file: OwnedFd,
-        offset: u64,
-        writable: bool,
-    ) -> Result<(), SegmentError> {
-        self.0.runner.segment().offer(ptr, len, file, offset, writable)
-    }
-
-    /// See [`crate::segment::Segment::withdraw`].
-    pub fn withdraw(&self, ptr: *mut u8, len: usize) -> Result<(), SegmentError> {
-        self.0.runner.segment().withdraw(ptr, len)
-    }
-
-    /// See [`crate::segment::Segment::map_at`].
-    pub fn map(&self, iova: u64, len: u64, place: Place) -> Result<(), SegmentError> {
-        self.0.runner.segment().map_at(iova, len, place)
-    }
-
-    /// See [`crate::segment::Segment::answer_with`].
-    pub fn answer_with(&self, ask: Arc<dyn Ask>) {
-        self.0.runner.segment().answer_with(ask);
-    }
-
-    /// See [`crate::segment::Segment::unmap_at`].
-    pub fn unmap(&self, iova: u64, len: u64) -> Result<(), SegmentError> {
-        self.0.runner.segment().unmap_at(iova, len)
     }
 }

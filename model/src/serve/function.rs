@@ -56,14 +56,14 @@ impl<'a> Function<'a> {
         if fds.len() > 1 {
             return Err(Refused::invalid("more than one descriptor"));
         }
-        self.maps.add(self.card, map, fds.pop())
+        self.maps.add(self.card.segment(), map, fds.pop())
     }
 
     /// Takes that back.
     pub fn unmap(&mut self, unmap: &DmaUnmap) -> Result<(), Refused> {
         match unmap.flags & unmap_flag::ALL {
-            0 => self.maps.remove(self.card, unmap.address, unmap.size),
-            _ => self.maps.remove(self.card, 0, u64::MAX),
+            0 => self.maps.remove(self.card.segment(), unmap.address, unmap.size),
+            _ => self.maps.remove(self.card.segment(), 0, u64::MAX),
         }
     }
 
@@ -110,7 +110,7 @@ impl<'a> Function<'a> {
     fn follow(&mut self) -> Result<(), Refused> {
         let master = self.config().bus_master();
         self.interrupts.enable(master);
-        self.maps.enable(self.card, master)
+        self.maps.enable(self.card.segment(), master)
     }
 
     /// A function level reset: no DMA is in flight when it returns, and no queue exists.
@@ -128,7 +128,7 @@ impl<'a> Function<'a> {
     pub fn close(&mut self) -> Result<(), Refused> {
         self.interrupts.reset(self.card, true);
         self.reset()?;
-        self.maps.clear(self.card)
+        self.maps.clear(self.card.segment())
     }
 
     fn write_register(&self, at: u32, value: u64) -> Result<(), Refused> {

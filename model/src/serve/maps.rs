@@ -8,9 +8,8 @@ use std::ptr::null_mut;
 use fpga_regs::vfio_user::{dma_flag, DmaMap};
 
 use super::refused::Refused;
-use crate::attach::ServedCard;
 use crate::segment::reach::ranges::Place;
-use crate::segment::{SegmentError, PAGE};
+use crate::segment::{Segment, SegmentError, PAGE};
 
 /// Most ranges of a client. QEMU refuses a server that announces more than 65535
 /// (`VFIO_USER_DEF_MAP_MAX` in its hw/vfio-user/proxy.c).
@@ -71,7 +70,7 @@ impl Maps {
     }
 
     /// Maps; without a file the card asks for the bytes.
-    pub fn add(&mut self, card: &ServedCard, map: &DmaMap, file: Option<OwnedFd>) -> Result<(), Refused> {
+    pub fn add(&mut self, segment: &Segment, map: &DmaMap, file: Option<OwnedFd>) -> Result<(), Refused> {
         let end = map.address.checked_add(map.size).ok_or(Refused::invalid("the range wraps around"))?;
         if map.size == 0 || map.address % PAGE != 0 || map.size % PAGE != 0 || map.offset % PAGE != 0 {
             return Err(Refused::invalid(
@@ -97,17 +96,17 @@ impl Maps {
                 )
             }
             Some(file) => {
-                let (ptr, len) = self.file(card, file, writable)?;
+                let (ptr, len) = self.file(segment, file, writable)?;
                 if map.offset.checked_add(map.size).is_none_or(|end| end > len as u64) {
-                    self.release(card, Some(ptr))?;
+                    self.release(segment, Some(ptr))?;
                     return Err(Refused::invalid("the file is shorter than what is to be mapped"));
                 }
                 (Some(Place::new(ptr as u64 + map.offset, readable, writable)), Some(ptr))
             }
         };
         if let Some(place) = place.filter(|_| self.enabled) {
-            if let Err(error) = card.map(map.address, map.size, place) {
-                self.release(card, ptr)?;
+            if let Err(error) = segment.map_at(map.address, map.size, place) {
+                self.release(segment, ptr)?;
                 return Err(Refused::new(libc::ENOSPC, error.to_string()));
             }
         }
@@ -117,7 +116,7 @@ impl Maps {
 
     /// Takes away whatever is mapped inside a range. No DMA touches it when this returns. Ranges that hold
     /// nothing are fine; cutting a range in two is not.
-    pub fn remove(&mut self, card: &ServedCard, address: u64, size: u64) -> Result<(), Refused> {
+    pub fn remove(&mut self, segment: &Segment, address: u64, size: u64) -> Result<(), Refused> {
         let end = address.checked_add(size).ok_or(Refused::invalid("the range wraps around"))?;
         let cut = |(start, map): (&u64, &Map)| {
             *start < address && start + map.len > address || start + map.len > end
@@ -130,28 +129,28 @@ impl Maps {
         for start in inside {
             let map = self.by_iova[&start];
             if map.place.is_some() && self.enabled {
-                unmap(card, start, map.len)?;
+                unmap(segment, start, map.len)?;
             }
-            self.release(card, map.file)?;
+            self.release(segment, map.file)?;
             self.by_iova.remove(&start);
         }
         Ok(())
     }
 
     /// Takes everything away; after an error, some of it.
-    pub fn clear(&mut self, card: &ServedCard) -> Result<(), Refused> {
-        self.enable(card, false)?;
+    pub fn clear(&mut self, segment: &Segment) -> Result<(), Refused> {
+        self.enable(segment, false)?;
         self.by_iova.clear();
         while let Some(file) = self.files.last_mut() {
             file.users = 1;
             let ptr = file.ptr;
-            self.release(card, Some(ptr))?;
+            self.release(segment, Some(ptr))?;
         }
         Ok(())
     }
 
     /// Lets the card use the maps or not. After taking them away, no DMA is in flight when this returns.
-    pub fn enable(&mut self, card: &ServedCard, enabled: bool) -> Result<(), Refused> {
+    pub fn enable(&mut self, segment: &Segment, enabled: bool) -> Result<(), Refused> {
         if self.enabled == enabled {
             return Ok(());
         }
@@ -162,10 +161,10 @@ impl Maps {
         let places = self.by_iova.iter().filter_map(|(&start, map)| Some((start, map.len, map.place?)));
         for (start, len, place) in all.into_iter().chain(places) {
             match enabled {
-                true => card
-                    .map(start, len, place)
+                true => segment
+                    .map_at(start, len, place)
                     .map_err(|error| Refused::new(libc::ENOSPC, error.to_string()))?,
-                false => unmap(card, start, len)?,
+                false => unmap(segment, start, len)?,
             }
         }
         self.enabled = enabled;
@@ -175,7 +174,7 @@ impl Maps {
     /// The mapping of a file, made if there is none, and its length.
     fn file(
         &mut self,
-        card: &ServedCard,
+        segment: &Segment,
         file: OwnedFd,
         writable: bool,
     ) -> Result<(*mut u8, usize), Refused> {
@@ -210,7 +209,7 @@ impl Maps {
         // SAFETY: advice about our own mapping.
         unsafe { libc::madvise(ptr, len, libc::MADV_DONTDUMP) };
         let ptr = ptr.cast::<u8>();
-        if let Err(error) = card.offer(ptr, len, file, 0, writable) {
+        if let Err(error) = segment.offer(ptr, len, file, 0, writable) {
             // SAFETY: the mapping from above, which has no other user.
             unsafe { libc::munmap(ptr.cast(), len) };
             return Err(Refused::new(libc::EIO, error.to_string()));
@@ -220,14 +219,14 @@ impl Maps {
     }
 
     /// One range fewer uses a file; the last one unmaps it.
-    fn release(&mut self, card: &ServedCard, ptr: Option<*mut u8>) -> Result<(), Refused> {
+    fn release(&mut self, segment: &Segment, ptr: Option<*mut u8>) -> Result<(), Refused> {
         let Some(at) = self.files.iter().position(|file| Some(file.ptr) == ptr) else { return Ok(()) };
         let file = &mut self.files[at];
         if file.users > 1 {
             file.users -= 1;
             return Ok(());
         }
-        card.withdraw(file.ptr, file.len).map_err(|error| Refused::new(libc::EIO, error.to_string()))?;
+        segment.withdraw(file.ptr, file.len).map_err(|error| Refused::new(libc::EIO, error.to_string()))?;
         // SAFETY: our own mapping; no range of the card leads there any more, and the segment's lock was
         // held since the last one was taken away.
         unsafe { libc::munmap(file.ptr.cast(), file.len) };
@@ -236,8 +235,8 @@ impl Maps {
     }
 }
 
-fn unmap(card: &ServedCard, start: u64, len: u64) -> Result<(), Refused> {
-    match card.unmap(start, len) {
+fn unmap(segment: &Segment, start: u64, len: u64) -> Result<(), Refused> {
+    match segment.unmap_at(start, len) {
         // By what failed before it had done the rest.
         Err(SegmentError::NotMapped(_)) => Ok(()),
         other => other.map_err(|error| Refused::new(libc::EIO, error.to_string())),

@@ -49,7 +49,7 @@ pub fn serve(
     say: &(dyn Fn(&str) + Sync),
 ) -> io::Result<()> {
     let asker = Arc::new(Asker::default());
-    card.answer_with(asker.clone());
+    card.segment().answer_with(asker.clone());
     let interrupts = Interrupts::new(card);
     let busy = AtomicBool::new(false);
     let mut clients: Vec<Weak<UnixStream>> = Vec::new();
