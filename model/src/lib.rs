@@ -10,6 +10,7 @@
 //! | `islands` | what has to be run by one thread at a time, and what at the same time |
 //! | `repair`, `panics`, `allocations` | the cards after a death, panics that end here, what tests count |
 //! | `remark` | lines on standard error |
+//! | [`passing`] | file descriptors beside bytes on a socket |
 //! | [`world`], [`address`], [`gids`], [`gid_options`] | the cards of a segment, the addresses of their ports, and their GID tables |
 //! | [`express`], [`here`], [`journal`] | the short path of plain messages by the wall clock, and crash recovery |
 //! | [`link`] | the wire that carries frames: faults, capture |
@@ -55,6 +56,7 @@ pub mod link;
 mod net;
 pub mod packet;
 mod panics;
+pub mod passing;
 pub mod plain;
 pub mod port_name;
 pub mod profile;

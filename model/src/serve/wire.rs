@@ -3,8 +3,7 @@
 //! What a client sends is never trusted: sizes are checked before anything is kept, and descriptors that no
 //! message asks for are closed.
 
-use std::io::{self, IoSlice, IoSliceMut, Read};
-use std::mem::MaybeUninit;
+use std::io::{self, IoSlice, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -12,7 +11,9 @@ use std::time::{Duration, Instant};
 use fpga_regs::vfio_user::{flag, Command, Header, MAX_FDS, MAX_MESSAGE};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::net::{recvmsg, sendmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
+use rustix::net::{sendmsg, SendFlags};
+
+use crate::passing::receive_with;
 
 /// How long a client may take for a message, or for one access.
 pub const PATIENCE: Duration = Duration::from_secs(2);
@@ -86,22 +87,15 @@ pub fn receive(socket: &UnixStream) -> Result<Message, WireError> {
 }
 
 fn receive_some(socket: &UnixStream, to: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<usize> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let received = loop {
-        match recvmsg(socket, &mut [IoSliceMut::new(to)], &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
-            Err(Errno::INTR) => {}
-            // A client that dies with unread replies resets the connection.
-            Err(Errno::CONNRESET) => return Ok(0),
-            other => break other?,
-        }
-    };
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(passed) = message {
+    match receive_with(socket, to, MAX_FDS) {
+        // A client that dies with unread replies resets the connection.
+        Err(Errno::CONNRESET) => Ok(0),
+        received => {
+            let (length, passed) = received?;
             fds.extend(passed);
+            Ok(length)
         }
     }
-    Ok(received.bytes)
 }
 
 /// Answers a command: with the parts of a body, or an errno.
@@ -157,9 +151,8 @@ pub fn name(command: u16) -> String {
 mod tests {
     use std::os::fd::AsFd;
 
-    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage};
-
     use super::*;
+    use crate::passing::send_with;
 
     #[test]
     fn descriptors_are_closed_unless_the_command_takes_some() {
@@ -167,10 +160,7 @@ mod tests {
         let two = [own.as_fd(); 2];
         for command in Command::VALUES.iter().map(|named| named.value as u16) {
             let head = Header { command, size: Header::BYTES as u32, ..Header::default() }.encode();
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-            let mut ancillary = SendAncillaryBuffer::new(&mut space);
-            assert!(ancillary.push(SendAncillaryMessage::ScmRights(&two)));
-            sendmsg(&clients, &[IoSlice::new(&head)], &mut ancillary, SendFlags::NOSIGNAL).expect("sent");
+            send_with(&clients, &head, &two).expect("sent");
             let takes = matches!(Command(command), Command::DMA_MAP | Command::SET_IRQS);
             assert_eq!(receive(&own).expect("a message").fds.len(), if takes { 2 } else { 0 });
         }

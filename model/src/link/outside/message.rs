@@ -3,71 +3,18 @@
 
 use std::io::{self, IoSlice};
 use std::mem::{offset_of, MaybeUninit};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-/// Sets an option of a socket that is an integer.
-pub fn set(socket: &OwnedFd, level: i32, option: i32, value: i32) -> io::Result<()> {
-    let length = size_of::<i32>() as libc::socklen_t;
-    // SAFETY: an integer, read within the call.
-    let result =
-        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), length) };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
-}
+use rustix::net::{addr::SocketAddrStorage, SocketAddrAny};
 
-/// An address as the kernel takes and gives it.
-union Name {
-    v4: libc::sockaddr_in,
-    v6: libc::sockaddr_in6,
-    family: libc::sa_family_t,
-}
-
-impl Name {
-    fn new(address: SocketAddr) -> (Name, usize) {
-        // SAFETY: zero is a value of each.
-        let mut name: Name = unsafe { MaybeUninit::zeroed().assume_init() };
-        match address {
-            SocketAddr::V4(it) => {
-                name.v4 = libc::sockaddr_in {
-                    sin_family: libc::AF_INET as u16,
-                    sin_port: it.port().to_be(),
-                    sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(it.ip().octets()) },
-                    sin_zero: [0; 8],
-                };
-                (name, size_of::<libc::sockaddr_in>())
-            }
-            SocketAddr::V6(it) => {
-                name.v6 = libc::sockaddr_in6 {
-                    sin6_family: libc::AF_INET6 as u16,
-                    sin6_port: it.port().to_be(),
-                    sin6_flowinfo: 0,
-                    sin6_addr: libc::in6_addr { s6_addr: it.ip().octets() },
-                    sin6_scope_id: it.scope_id(),
-                };
-                (name, size_of::<libc::sockaddr_in6>())
-            }
-        }
-    }
-
-    fn read(&self, length: usize) -> Option<SocketAddr> {
-        // SAFETY: every pattern of bytes is a value of each.
-        unsafe {
-            match i32::from(self.family) {
-                libc::AF_INET if length >= size_of::<libc::sockaddr_in>() => {
-                    let ip = Ipv4Addr::from(self.v4.sin_addr.s_addr.to_ne_bytes());
-                    Some((ip, u16::from_be(self.v4.sin_port)).into())
-                }
-                libc::AF_INET6 if length >= size_of::<libc::sockaddr_in6>() => {
-                    let ip = Ipv6Addr::from(self.v6.sin6_addr.s6_addr);
-                    Some((ip, u16::from_be(self.v6.sin6_port)).into())
-                }
-                _ => None,
-            }
-        }
+/// Sets an option of a socket.
+pub fn set<T>(socket: &OwnedFd, level: i32, option: i32, value: T) -> io::Result<()> {
+    let (at, length) = ((&raw const value).cast(), size_of::<T>() as libc::socklen_t);
+    // SAFETY: a value of this length, read within the call, as is what one of them points to, a filter.
+    match unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, at, length) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 
@@ -122,7 +69,7 @@ pub fn send(
     segment: u16,
     tos: u8,
 ) -> io::Result<()> {
-    let (mut name, name_length) = Name::new(to);
+    let name = SocketAddrAny::from(to);
     let mut controls = Controls([0; 4 * CONTROL]);
     let mut end = 0;
     if parts.iter().map(|part| part.len()).sum::<usize>() > segment.into() {
@@ -137,8 +84,8 @@ pub fn send(
     }
     // SAFETY: zero is a value.
     let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
-    message.msg_name = (&raw mut name).cast();
-    message.msg_namelen = name_length as libc::socklen_t;
+    message.msg_name = name.as_ptr().cast_mut().cast();
+    message.msg_namelen = name.addr_len();
     // An `IoSlice` has the layout of an iovec.
     message.msg_iov = parts.as_ptr().cast_mut().cast();
     message.msg_iovlen = parts.len();
@@ -168,13 +115,13 @@ pub struct Received {
 
 /// Receives what the kernel has put together, without waiting.
 pub fn receive(socket: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<Received> {
-    let (mut name, _) = Name::new(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)));
+    let mut name = MaybeUninit::<SocketAddrStorage>::uninit();
     let mut controls = Controls([0; 4 * CONTROL]);
     let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     // SAFETY: zero is a value.
     let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
     message.msg_name = (&raw mut name).cast();
-    message.msg_namelen = size_of::<Name>() as libc::socklen_t;
+    message.msg_namelen = size_of_val(&name) as libc::socklen_t;
     message.msg_iov = &raw mut part;
     message.msg_iovlen = 1;
     message.msg_control = (&raw mut controls).cast();
@@ -182,7 +129,9 @@ pub fn receive(socket: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<Received> 
     // SAFETY: the message points to what lives beyond the call and is ours to be written.
     let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
     let bytes = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
-    let from = name.read(message.msg_namelen as usize);
+    // SAFETY: the kernel has written an address of this length, if any.
+    let name = (message.msg_namelen != 0).then(|| unsafe { SocketAddrAny::new(name, message.msg_namelen) });
+    let from = name.and_then(|name| name.try_into().ok());
     let mut received = Received { bytes, segment: bytes, from, tos: 0 };
     for (level, kind, value) in controls.iter(message.msg_controllen.min(size_of::<Controls>())) {
         let number = || value.first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes));
@@ -229,8 +178,7 @@ pub fn interface_of(address: IpAddr) -> Option<String> {
         unsafe {
             let entry = &*at;
             at = entry.ifa_next;
-            let name = entry.ifa_addr.cast::<Name>();
-            let has = match name.as_ref().map(|_| i32::from((*entry.ifa_addr).sa_family)) {
+            let has = match entry.ifa_addr.as_ref().map(|it| i32::from(it.sa_family)) {
                 Some(libc::AF_INET) => {
                     let it = &*entry.ifa_addr.cast::<libc::sockaddr_in>();
                     Some(IpAddr::from(it.sin_addr.s_addr.to_ne_bytes()))

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::event::PollFlags;
 use rustix::io::Errno;
+use rustix::net::netdevice::name_to_index;
 use rustix::net::{
     sendmsg, socket_with, sockopt, AddressFamily, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType,
 };
@@ -68,10 +69,11 @@ impl Packet {
             };
             (what.to_owned(), error.into())
         })?;
-        let index = index_of(name);
+        let failed = |error| (format!("opening the interface {name}"), error);
+        let index = name_to_index(&socket, name).map_err(|error| failed(error.into()))?;
         let rest = vec![0; LONGEST_MESSAGE];
         let packet = Packet { socket, name: name.to_owned(), index, rest, uncut: None };
-        packet.bind(mac).map_err(|error| (format!("opening the interface {name}"), error))?;
+        packet.bind(mac).map_err(failed)?;
         Ok(packet)
     }
 
@@ -87,7 +89,7 @@ impl Packet {
         set(&self.socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
         let mut filter = for_host(mac);
         let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-        self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
+        set(&self.socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, program)?;
         // Else the interface takes frames for its own address only.
         let promiscuous = libc::packet_mreq {
             mr_ifindex: self.index as i32,
@@ -95,7 +97,7 @@ impl Packet {
             mr_alen: 0,
             mr_address: [0; 8],
         };
-        self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &promiscuous)?;
+        set(&self.socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, promiscuous)?;
         // SAFETY: zero is a value of every field.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
@@ -144,23 +146,6 @@ impl Packet {
         let len = (length as usize).saturating_sub(header.len());
         Ok(Read { len, header: VirtioNetHeader::decode(&header), tag })
     }
-
-    fn set<T>(&self, level: i32, option: i32, value: &T) -> io::Result<()> {
-        let length = size_of::<T>() as libc::socklen_t;
-        let at = std::ptr::from_ref(value).cast();
-        // SAFETY: a value of this length, read within the call, as is the filter that one of them points to.
-        match unsafe { libc::setsockopt(self.socket.as_raw_fd(), level, option, at, length) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
-    }
-}
-
-/// The number of an interface of this process's network; 0: there is none.
-fn index_of(name: &str) -> u32 {
-    let Ok(name) = std::ffi::CString::new(name) else { return 0 };
-    // SAFETY: a C string.
-    unsafe { libc::if_nametoindex(name.as_ptr()) }
 }
 
 /// A filter that takes frames for a host and for groups: all others of a busy interface cost no copy.
@@ -230,7 +215,7 @@ impl Wire for Packet {
                 Err(Errno::INVAL) => return Ok(Some(too_long(into))),
                 Err(Errno::INTR) => {}
                 // Down for a while, unless it is gone for good.
-                Err(Errno::NETDOWN) if index_of(&self.name) == self.index => {}
+                Err(Errno::NETDOWN) if name_to_index(&self.socket, &self.name) == Ok(self.index) => {}
                 Err(error) => return Err(error.into()),
             }
         }

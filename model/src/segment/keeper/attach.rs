@@ -1,20 +1,19 @@
 //! Joining a segment: the client's side of the keeper's socket.
 #![allow(unsafe_code)]
 
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::mem::size_of;
-use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::net::{
-    connect, recvmsg, send, socket_with, sockopt, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage,
-    RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+    connect, send, socket_with, sockopt, AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
 use super::options::MAX_PASSED;
 use super::protocol::{Hello, Kind, Verdict, Welcome, PROTOCOL_VERSION};
+use crate::passing::receive_with;
 use crate::segment::layout::{Tables, LAYOUT_VERSION, MAGIC};
 use crate::segment::{reach::kernel, registry, Segment};
 
@@ -140,30 +139,15 @@ fn greet(path: &Path, kind: Kind) -> Result<Greeted, AttachError> {
     send(&connection, &hello.encode(), SendFlags::NOSIGNAL).map_err(closed)?;
 
     let mut bytes = [0; Welcome::BYTES + 1];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_PASSED))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let received = loop {
-        let mut slices = [IoSliceMut::new(&mut bytes)];
-        let flags = RecvFlags::CMSG_CLOEXEC;
-        match recvmsg(&connection, &mut slices, &mut ancillary, flags) {
-            Err(rustix::io::Errno::INTR) => {}
-            other => break other,
-        }
-    };
-    let received = received.map_err(|error| match error {
+    let received = receive_with(&connection, &mut bytes, MAX_PASSED);
+    let (length, descriptors) = received.map_err(|error| match error {
         rustix::io::Errno::AGAIN => AttachError::System {
             what: "waiting for the keeper of the cards (is it stopped?)",
             error: io::ErrorKind::TimedOut.into(),
         },
         _ => AttachError::Closed(path.into()),
     })?;
-    let mut descriptors = Vec::new();
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(passed) = message {
-            descriptors.extend(passed);
-        }
-    }
-    let Some(welcome) = Welcome::decode(&bytes[..received.bytes]) else {
+    let Some(welcome) = Welcome::decode(&bytes[..length]) else {
         return Err(AttachError::Closed(path.into()));
     };
     match welcome.verdict {

@@ -3,25 +3,24 @@
 //! A connection that ends, for whatever reason, is a member that has ended; the member need not say anything, so a
 //! `kill -9` leaves nothing. While no member runs the cards, the keeper runs their timers.
 
-use std::io::IoSlice;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::net::{recv, sendmsg, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use rustix::net::{recv, RecvFlags};
 
 use super::beside::Started;
 use super::client::{Client, Role};
 use super::create;
 use super::error::{log, KeeperError};
 use super::listen::{peer, Listener};
-use super::options::{KeeperOptions, OnAlone, OnLook, OnMemberGone, OnTimer, Watch, MAX_PASSED};
+use super::options::{KeeperOptions, OnAlone, OnLook, OnMemberGone, OnTimer, Watch};
 use super::protocol::{Hello, Kind, Verdict, Welcome, PROTOCOL_VERSION};
 use super::stray::Strays;
 use crate::panics::guarded;
+use crate::passing::send_with;
 use crate::segment::layout::{KEEPER_MEMBER, MEMBER_ACTIVE, MEMBER_FREE, MEMBER_GONE};
 use crate::segment::moving::release::free_member;
 use crate::segment::page::MAX_MEMBERS;
@@ -286,15 +285,7 @@ impl Keeper {
             }
             _ => self.namespaces.iter().map(AsFd::as_fd).collect(),
         };
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_PASSED))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        if !descriptors.is_empty() {
-            ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
-        }
-        let bytes = welcome.encode();
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let sent = sendmsg(&client.connection, &[IoSlice::new(&bytes)], &mut ancillary, flags);
-        sent.is_ok()
+        send_with(&client.connection, &welcome.encode(), &descriptors).is_ok()
     }
 
     fn free_index(&self) -> Option<u16> {

@@ -2,11 +2,11 @@
 //! takes our word for those that the card has found right. TCP that is longer than a frame passes in both directions.
 #![allow(unsafe_code)]
 
-use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixDatagram;
 
 use anyhow::{bail, Context, Result};
 use fpga_regs::MAX_TSO_HEADER;
@@ -17,6 +17,7 @@ use model::wire::checksum::Partial;
 use model::wire::segments::Template;
 use model::wire::virtio_net::VirtioNetHeader;
 use netlink_packet_route::link::LinkFlags;
+use rustix::net::netdevice::name_to_index;
 
 use crate::launch::network::{add_address, get_link, raise, set_link, IPV4_PREFIX, IPV6_PREFIX};
 use crate::launch::rtnetlink::{is, Route};
@@ -79,9 +80,7 @@ impl Tap {
 
     /// The kernel's number of the interface.
     pub fn index(&self) -> Result<u32> {
-        let name = CString::new(self.name.as_str())?;
-        // SAFETY: a C string.
-        Ok(unsafe { libc::if_nametoindex(name.as_ptr()) })
+        Ok(name_to_index(UnixDatagram::unbound()?, &self.name)?)
     }
 
     /// Gives it the MAC of a port, and raises it; `own`: with the port's addresses. Of one that was there before, what only root may

@@ -4,17 +4,13 @@
 #![allow(unsafe_code)]
 
 use std::fs::{self, File};
-use std::io::{IoSlice, IoSliceMut, Read, Write};
-use std::mem::MaybeUninit;
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 
 use anyhow::{anyhow, bail, Context, Result};
-use rustix::net::{
-    recvmsg, sendmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags,
-};
+use model::passing::{receive_with, send_with};
 use rustix::thread::{
     capabilities, configure_capability_in_ambient_set, move_into_link_name_space, set_capabilities,
     CapabilitySet, LinkNameSpaceType, UnshareFlags,
@@ -121,28 +117,15 @@ pub fn make_user() -> Result<OwnedFd> {
     Ok(made)
 }
 
-/// Takes over the descriptors (at most three) that `make` has opened in a child process, since a namespace cannot be left
-/// again.
+/// Takes over the descriptors that `make` has opened in a child process, since a namespace cannot be left again.
 pub fn made_by_a_child<const N: usize>(make: impl FnOnce() -> Result<[OwnedFd; N]>) -> Result<[OwnedFd; N]> {
     let (ours, theirs) = UnixStream::pair()?;
     rehearse(|| {
         let made = make()?;
         let passed: Vec<_> = made.iter().map(AsFd::as_fd).collect();
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        ancillary.push(SendAncillaryMessage::ScmRights(&passed));
-        sendmsg(&theirs, &[IoSlice::new(b"d")], &mut ancillary, SendFlags::empty())?;
-        Ok(())
+        Ok(send_with(&theirs, b"d", &passed)?)
     })?;
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    recvmsg(&ours, &mut [IoSliceMut::new(&mut [0])], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
-    let mut received = Vec::new();
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(passed) = message {
-            received.extend(passed);
-        }
-    }
+    let (_, received) = receive_with(&ours, &mut [0], N)?;
     received.try_into().map_err(|_| anyhow!("the descriptors were not passed"))
 }
 
