@@ -69,6 +69,8 @@ pub struct NetOptions {
     pub addresses: Option<Box<dyn Addresses>>,
     /// Who is told what the ports have counted, within [`COUNTED_WITHIN`](super::COUNTED_WITHIN).
     pub counted: Option<Box<dyn Counted>>,
+    /// Room for rings and registered memory: less for tools whose programs have fewer addresses than the machine, like valgrind.
+    pub heap_bytes: u64,
 }
 
 impl From<u8> for NetOptions {
@@ -76,24 +78,17 @@ impl From<u8> for NetOptions {
     fn from(cards: u8) -> Self {
         let (link, namespaces) = (LinkOptions::default(), Vec::new());
         let (clock, trace, addresses, counted) = (None, None, None, None);
-        NetOptions { cards, link, clock, reorder: 0, trace, namespaces, addresses, counted }
+        let (reorder, heap_bytes) = (0, HEAP_BYTES);
+        NetOptions { cards, link, clock, reorder, trace, namespaces, addresses, counted, heap_bytes }
     }
 }
 
 /// Runs the keeper of a net (a number of cards, or options), until its last connection has ended, and
 /// what is left to do then.
 pub fn run_keeper(socket: &Path, options: impl Into<NetOptions>) -> Result<(), KeeperError> {
-    run_keeper_of(socket, options, HEAP_BYTES)
-}
-
-/// Like [`run_keeper`], with `heap_bytes` for rings and registered memory: for tools whose programs have fewer
-/// addresses than the machine, like valgrind.
-pub fn run_keeper_of(
-    socket: &Path,
-    options: impl Into<NetOptions>,
-    heap_bytes: u64,
-) -> Result<(), KeeperError> {
-    let NetOptions { cards, link, clock, reorder, trace, namespaces, addresses, counted } = options.into();
+    let options = options.into();
+    let NetOptions { cards, link, clock, reorder, trace, namespaces, addresses, counted, heap_bytes } =
+        options;
     assert!((1..=MAX_CARDS as u8).contains(&cards), "a net has 1 to {MAX_CARDS} cards");
     if !link.ports.is_empty() && clock.is_some() {
         return Err(KeeperError::PortsInSimulatedTime);
@@ -294,7 +289,7 @@ pub fn rule_uses(socket: &Path) -> Result<Vec<RuleUse>, OpenError> {
 mod tests {
     use super::*;
     use crate::address;
-    use crate::attach::kept::kept;
+    use crate::attach::PrivateNet;
     use crate::link::{Capture, Wire};
 
     /// Notes what it is told.
@@ -323,8 +318,7 @@ mod tests {
     fn each_change_of_a_table_is_written() {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("net/sock");
-        let at = socket.clone();
-        let (segment, keeper) = kept(move || run_keeper(&at, 1), || Segment::attach(&socket));
+        let (_net, segment) = PrivateNet::start(&socket, 1, Segment::attach).unwrap();
         let port = PortId { card: 0, port: 1 };
         let first = GidEntry::new(address::gid(port, 0));
         let mut addresses = Scripted { wanted: vec![(port, first)], changed: Vec::new() };
@@ -344,8 +338,6 @@ mod tests {
             table
         };
         assert_eq!(addresses.changed, [(port, table([7; 16])), (port, table([0; 16]))]);
-        drop(segment);
-        keeper.join().unwrap();
     }
 
     #[test]
@@ -374,10 +366,8 @@ mod tests {
             let (socket, path) = (directory.path().join("net/sock"), directory.path().join("frames.pcap"));
             let capture = Some(Capture { path: path.clone(), snaplen: 64, card: None });
             let link = LinkOptions { wire: Wire::Exact, capture, ..LinkOptions::default() };
-            let at = socket.clone();
-            let keep =
-                move || run_keeper(&at, NetOptions { link: link.clone(), clock, ..NetOptions::from(1) });
-            let (writer, keeper) = kept(keep, || Segment::attach(&socket));
+            let options = NetOptions { link, clock, ..NetOptions::from(1) };
+            let (_net, writer) = PrivateNet::start(&socket, options, Segment::attach).unwrap();
             let other = Segment::attach(&socket).unwrap();
             let length = || std::fs::metadata(&path).unwrap().len();
             let lock = writer.lock(Duration::from_secs(5)).unwrap();
@@ -387,8 +377,6 @@ mod tests {
             drop(lock);
             member_gone(&other, 60).unwrap();
             assert_eq!(length(), capture::HEADER);
-            drop((writer, other));
-            keeper.join().unwrap();
         }
     }
 }

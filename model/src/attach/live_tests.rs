@@ -1,34 +1,21 @@
-use std::path::PathBuf;
-use std::thread::JoinHandle;
 use std::time::Instant;
 
+use tempfile::TempDir;
+
 use super::*;
-use crate::attach::kept::kept;
-use crate::attach::{run_keeper, NetOptions};
+use crate::attach::{NetOptions, PrivateNet};
 use crate::profile::Profile;
 
 const VIEW: View = View { port: None, qpn: None, snaplen: 100 };
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A net whose keeper is a thread of the test.
-struct Net {
-    directory: tempfile::TempDir,
-    keeper: JoinHandle<()>,
-}
-
-impl Net {
-    fn start(clock: Option<Profile>) -> (Net, Segment) {
-        let directory = tempfile::tempdir().unwrap();
-        let socket = directory.path().join("net/sock");
-        let at = socket.clone();
-        let keep = move || run_keeper(&at, NetOptions { clock, ..NetOptions::from(2) });
-        let (segment, keeper) = kept(keep, || Segment::attach(&socket));
-        (Net { directory, keeper }, segment)
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.directory.path().join("net/sock")
-    }
+/// A net of two cards, and the directory that it is in.
+fn start(clock: Option<Profile>) -> (TempDir, PrivateNet, Segment) {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("net/sock");
+    let options = NetOptions { clock, ..NetOptions::from(2) };
+    let (net, segment) = PrivateNet::start(&socket, options, Segment::attach).unwrap();
+    (directory, net, segment)
 }
 
 fn clocks() -> [Option<Profile>; 2] {
@@ -39,24 +26,22 @@ fn clocks() -> [Option<Profile>; 2] {
 #[test]
 fn the_net_is_as_before_when_captures_end() {
     for clock in clocks() {
-        let (net, member) = Net::start(clock);
+        let (_directory, net, member) = start(clock);
         let area = &crate::net::Membership::new(&member);
         let mode = || area.net().link.mode();
         let before = mode();
-        let first = LiveCapture::begin(&net.socket(), &VIEW).unwrap();
+        let first = LiveCapture::begin(net.socket(), &VIEW).unwrap();
         assert!(mode().is_observed() && mode().makes_frames());
         assert_eq!(first.ports().len(), 4);
-        let others: Vec<_> = (0..3).map(|_| LiveCapture::begin(&net.socket(), &VIEW).unwrap()).collect();
-        let error = LiveCapture::begin(&net.socket(), &VIEW).err().expect("too many");
+        let others: Vec<_> = (0..3).map(|_| LiveCapture::begin(net.socket(), &VIEW).unwrap()).collect();
+        let error = LiveCapture::begin(net.socket(), &VIEW).err().expect("too many");
         assert!(error.to_string().contains("4 captures already"), "{error}");
         drop(first);
-        let again = LiveCapture::begin(&net.socket(), &VIEW).unwrap();
+        let again = LiveCapture::begin(net.socket(), &VIEW).unwrap();
         drop(others);
         assert!(mode().is_observed());
         drop(again);
         assert_eq!(mode(), before);
-        drop(member);
-        net.keeper.join().unwrap();
     }
 }
 
@@ -64,11 +49,11 @@ fn the_net_is_as_before_when_captures_end() {
 #[test]
 fn the_keeper_ends_the_capture_of_a_process_that_is_gone() {
     for clock in clocks() {
-        let (net, member) = Net::start(clock);
+        let (_directory, net, member) = start(clock);
         let net_area = &crate::net::Membership::new(&member);
         let link = &net_area.net().link;
         let before = link.mode();
-        let watcher = Segment::watch(&net.socket()).unwrap();
+        let watcher = Segment::watch(net.socket()).unwrap();
         // What is done with the lock of a net that nobody uses.
         let index = link.begin_live(watcher.member(), &VIEW).unwrap();
         let way = (PortId { card: 0, port: 0 }, PortId { card: 1, port: 0 });
@@ -85,8 +70,6 @@ fn the_keeper_ends_the_capture_of_a_process_that_is_gone() {
             found.iter().all(|(at, bytes)| *at == 0 && bytes.is_empty()),
             "its frames are gone: {found:?}"
         );
-        drop(member);
-        net.keeper.join().unwrap();
     }
 }
 
@@ -94,11 +77,11 @@ fn the_keeper_ends_the_capture_of_a_process_that_is_gone() {
 #[test]
 fn a_net_does_not_stay_for_a_capture() {
     for clock in clocks() {
-        let (net, member) = Net::start(clock);
-        let capture = LiveCapture::begin(&net.socket(), &VIEW).unwrap();
+        let (_directory, net, member) = start(clock);
+        let capture = LiveCapture::begin(net.socket(), &VIEW).unwrap();
         assert!(!capture.net_ends_within(Duration::from_millis(1)));
         drop(member);
-        net.keeper.join().unwrap();
+        drop(net);
         assert!(capture.net_ends_within(LIMIT));
         // What came last is still there.
         capture.take(|_, _| ()).unwrap();
@@ -107,14 +90,12 @@ fn a_net_does_not_stay_for_a_capture() {
 
 #[test]
 fn ports_that_are_none_are_refused() {
-    let (net, member) = Net::start(None);
+    let (_directory, net, _member) = start(None);
     for (port, why) in
         [(PortId { card: 2, port: 0 }, "has 2 cards"), (PortId { card: 0, port: 2 }, "no port 3")]
     {
         let error =
-            LiveCapture::begin(&net.socket(), &View { port: Some(port), ..VIEW }).err().expect("no port");
+            LiveCapture::begin(net.socket(), &View { port: Some(port), ..VIEW }).err().expect("no port");
         assert!(error.to_string().contains(why), "{error}");
     }
-    drop(member);
-    net.keeper.join().unwrap();
 }

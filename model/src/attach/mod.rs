@@ -14,7 +14,7 @@
 //! | `listeners` | which ports programs listen on, and how many receives wait |
 //! | `served` | a card that this process opens for a client |
 //! | `keeper` | makes a net, and runs what no program runs |
-//! | `kept` | a keeper in a thread of a test |
+//! | `private` | a net whose keeper is a thread of the process that uses it |
 //! | `cables` | the links of a net's ports, which people pull |
 //! | `live` | captures of a running net |
 //! | `counted` | what its ports have counted, for files |
@@ -27,13 +27,12 @@ mod counted;
 mod error;
 mod function;
 mod keeper;
-#[cfg(test)]
-pub(crate) mod kept;
 mod limits;
 mod listeners;
 mod live;
 mod manager;
 mod ports;
+mod private;
 mod served;
 mod stage;
 mod virtual_card;
@@ -47,11 +46,12 @@ pub use cables::{cables, plug};
 pub use card::SegmentCard;
 pub use counted::{Counted, COUNTED_WITHIN};
 pub use error::OpenError;
-pub use keeper::{capture_lost, default_socket, rule_uses, run_keeper, run_keeper_of, Addresses, NetOptions};
+pub use keeper::{capture_lost, default_socket, rule_uses, run_keeper, Addresses, NetOptions};
 pub use limits::{limits, mbps};
 pub use listeners::{listeners, receives_waiting};
 pub use live::LiveCapture;
 pub use manager::{CloseChannel, Execute, OpenChannel, Task, Waiting};
+pub use private::PrivateNet;
 pub use served::{ServedCard, VECTORS};
 pub use stage::{Buffer, Progress, Stage, StageCard, StageError, StageOptions, Turn};
 pub use virtual_card::{simulated_time, trace_lost, VirtualCard};

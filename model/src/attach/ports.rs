@@ -286,11 +286,9 @@ mod tests {
     use std::os::fd::AsFd;
     use std::os::unix::net::{UnixDatagram, UnixStream};
     use std::sync::atomic::{AtomicU32, Ordering};
-    use std::thread::JoinHandle;
 
     use super::*;
-    use crate::attach::kept::kept;
-    use crate::attach::run_keeper;
+    use crate::attach::PrivateNet;
     use crate::gid_options::GidOptions;
 
     /// A medium that is gone: its descriptor reports that without end.
@@ -313,12 +311,10 @@ mod tests {
 
     const PORT: PortId = PortId { card: 0, port: 0 };
 
-    /// A net of one card, in this directory, and its keeper.
-    fn net(directory: &Path) -> (Arc<Segment>, JoinHandle<()>) {
-        let socket = directory.join("net/sock");
-        let at = socket.clone();
-        let (segment, keeper) = kept(move || run_keeper(&at, 1), || Segment::attach(&socket));
-        (Arc::new(segment), keeper)
+    /// A net of one card, in this directory.
+    fn net(directory: &Path) -> (PrivateNet, Arc<Segment>) {
+        let open = |socket: &Path| Segment::attach(socket).map(Arc::new);
+        PrivateNet::start(&directory.join("net/sock"), 1, open).unwrap()
     }
 
     /// More frames than the kernel keeps for a socket that nobody reads.
@@ -326,7 +322,7 @@ mod tests {
     fn what_the_last_program_has_given_leaves() {
         const FRAMES: usize = 50;
         let directory = tempfile::tempdir().unwrap();
-        let (segment, keeper) = net(directory.path());
+        let (_net, segment) = net(directory.path());
         let at = |name: &str| directory.path().join(name);
         let peer = UnixDatagram::bind(at("peer")).unwrap();
         let port = format!("0=dgram:{},{}", at("port").display(), at("peer").display());
@@ -355,14 +351,12 @@ mod tests {
             assert_eq!((peer.recv(&mut frame).unwrap(), frame[0]), (60, n as u8));
         }
         thread.join().unwrap();
-        drop(segment);
-        keeper.join().unwrap();
     }
 
     #[test]
     fn a_medium_that_is_gone_is_not_asked_for_ever() {
         let directory = tempfile::tempdir().unwrap();
-        let (segment, keeper) = net(directory.path());
+        let (_net, segment) = net(directory.path());
         let (kind, sports) = (outside::Kind::Raw, Vec::new());
         let setting = outside::Setting { kind, mac: [2; 6], sports, window: 1 << 16 };
         Membership::new(&*segment).net().link.outside().set(PORT, &setting, 0..1, None);
@@ -386,7 +380,5 @@ mod tests {
         drop(end);
         thread.join().unwrap();
         assert_eq!(asked.load(Ordering::Relaxed), FAILURES);
-        drop(segment);
-        keeper.join().unwrap();
     }
 }

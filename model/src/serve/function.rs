@@ -182,14 +182,14 @@ impl<'a> Function<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::time::Duration;
 
     use fpga_regs::regs::SCRATCH;
     use fpga_regs::vfio_user::dma_flag;
 
     use super::*;
-    use crate::attach::kept::kept;
-    use crate::attach::run_keeper;
+    use crate::attach::PrivateNet;
 
     const SOON: Duration = Duration::from_secs(20);
 
@@ -197,9 +197,8 @@ mod tests {
     #[test]
     fn what_cannot_be_undone_is_tried_again() {
         let directory = tempfile::tempdir().expect("a directory");
-        let socket = &directory.path().join("net/sock");
-        let at = socket.clone();
-        let (card, keeper) = kept(move || run_keeper(&at, 1), || ServedCard::open(socket, 0));
+        let open = |socket: &Path| ServedCard::open(socket, 0);
+        let (_net, card) = PrivateNet::start(&directory.path().join("net/sock"), 1, open).expect("a net");
         let interrupts = Interrupts::new(&card);
         for _ in 0..2 {
             let config = Mutex::new(Config::new());
@@ -227,7 +226,5 @@ mod tests {
         let held = card.segment().lock(SOON).expect("the lock");
         assert!(function.reset().is_err(), "the register was not written");
         drop(held);
-        drop(card);
-        keeper.join().expect("the keeper ended well");
     }
 }

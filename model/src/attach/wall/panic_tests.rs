@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,8 +12,7 @@ use fpga_regs::{QpState, QpType};
 use super::card::WallCard;
 use super::runner::Runner;
 use crate::attach::card::Joined;
-use crate::attach::kept::kept;
-use crate::attach::run_keeper;
+use crate::attach::PrivateNet;
 use crate::env::Env;
 use crate::journal;
 use crate::segment::ALL;
@@ -21,17 +21,14 @@ use driver::Interrupts;
 /// Runs `work` with two members of a net of `cards` cards.
 pub(super) fn with_net(cards: u8, work: impl FnOnce(Arc<Runner>, Arc<Runner>)) {
     let directory = tempfile::tempdir().unwrap();
-    let socket = directory.path().join("net/sock");
-    let at = socket.clone();
-    let join = || {
-        Joined::new(&socket).map(|joined| match joined {
+    let join = |socket: &Path| {
+        Joined::new(socket).map(|joined| match joined {
             Joined::Wall(runner) => runner,
             Joined::Virtual(_) => unreachable!("no clock was asked for"),
         })
     };
-    let (member, keeper) = kept(move || run_keeper(&at, cards), join);
-    work(member, join().unwrap());
-    keeper.join().unwrap();
+    let (net, member) = PrivateNet::start(&directory.path().join("net/sock"), cards, join).unwrap();
+    work(member, join(net.socket()).unwrap());
 }
 
 #[test]
@@ -112,13 +109,11 @@ fn what_a_dead_process_had_to_run_is_run() {
 #[test]
 fn who_waits_for_an_interrupt_is_told_that_the_cards_are_lost() {
     let directory = tempfile::tempdir().unwrap();
-    let socket = directory.path().join("net/sock");
-    let at = socket.clone();
-    let open = || match Joined::new(&socket)? {
+    let open = |socket: &Path| match Joined::new(socket)? {
         Joined::Wall(runner) => WallCard::open(runner, 0, false),
         Joined::Virtual(_) => unreachable!("no clock was asked for"),
     };
-    let (card, keeper) = kept(move || run_keeper(&at, 1), open);
+    let (_net, card) = PrivateNet::start(&directory.path().join("net/sock"), 1, open).unwrap();
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| loop {
             match card.wait_interrupt(0, Duration::from_secs(60)) {
@@ -136,6 +131,4 @@ fn who_waits_for_an_interrupt_is_told_that_the_cards_are_lost() {
         assert!(panicked.is_err());
         assert!(waits.join().unwrap().contains("beyond repair"));
     });
-    drop(card);
-    keeper.join().unwrap();
 }

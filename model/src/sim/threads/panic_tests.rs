@@ -8,8 +8,7 @@ use fpga_regs::{QpState, QpType};
 
 use super::lock::Held;
 use super::Threads;
-use crate::attach::kept::kept;
-use crate::attach::{run_keeper, NetOptions};
+use crate::attach::{NetOptions, PrivateNet};
 use crate::dma::Addr;
 use crate::env::Env;
 use crate::journal;
@@ -25,12 +24,9 @@ pub(super) fn with_members(cards: u8, work: impl FnOnce(&dyn Fn() -> Threads)) {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("net/sock");
     let clock = Some(Profile::load("f10a").unwrap().profile);
-    let at = socket.clone();
-    let keep = move || run_keeper(&at, NetOptions { clock, ..NetOptions::from(cards) });
-    let (held, keeper) = kept(keep, || Segment::hold(&socket));
+    let options = NetOptions { clock, ..NetOptions::from(cards) };
+    let (_net, _held) = PrivateNet::start(&socket, options, Segment::hold).unwrap();
     work(&|| Threads::new(Membership::new(Segment::attach(&socket).unwrap())));
-    drop(held);
-    keeper.join().unwrap();
 }
 
 #[test]

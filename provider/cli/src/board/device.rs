@@ -9,6 +9,7 @@ use clap::Args;
 use driver::backend::vfio::Vfio;
 use driver::backend::vfio_user::VfioUserCard;
 use driver::Card;
+use model::attach::PrivateNet;
 use model::device::defect::Defect;
 
 use super::pci::ConfigSpace;
@@ -76,7 +77,7 @@ pub struct Opened {
     /// Writes what is done with the card.
     recorder: Option<Arc<Recorder>>,
     // After the card.
-    _net: Option<sim::Private>,
+    _net: Option<PrivateNet>,
 }
 
 impl DeviceArgs {
@@ -93,7 +94,7 @@ impl DeviceArgs {
                 format!("modelled card {} of net {net}", self.number),
             ),
             (DeviceName::Sim(defect), None) => {
-                let (card, private) = sim::private(*defect)?;
+                let (private, card) = sim::private(*defect)?;
                 net = Some(private);
                 let defect = Defect::ALL.iter().find(|(known, ..)| known == defect);
                 let name = defect.map_or("modelled card".to_owned(), |(_, _, what)| {

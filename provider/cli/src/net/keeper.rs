@@ -25,8 +25,8 @@ use crate::launch::{fallback, live, namespace, network};
 use crate::signals;
 
 /// A namespace waits for the kernel's locks, long where many are made and removed.
-pub const START_TIME: Duration = Duration::from_secs(60);
-pub const END_TIME: Duration = Duration::from_secs(30);
+const START_TIME: Duration = Duration::from_secs(60);
+const END_TIME: Duration = Duration::from_secs(30);
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 const DEFAULT_CARDS: u32 = 2;
 const DEFAULT_PROFILE: &str = "f10a";
@@ -302,7 +302,7 @@ fn serve(net: &Net) -> Result<()> {
     let trace = info.trace;
     run_keeper(
         &net.socket(),
-        NetOptions { cards, link, clock, reorder, trace, namespaces, addresses, counted },
+        NetOptions { link, clock, reorder, trace, namespaces, addresses, counted, ..NetOptions::from(cards) },
     )?;
     Ok(())
 }

@@ -27,7 +27,7 @@ pub fn replay(args: ReplayArgs) -> Result<u8> {
     let name = args.file.display().to_string();
     let text = std::fs::read_to_string(&args.file).with_context(|| format!("reading {name}"))?;
     let lines = parse(&text).with_context(|| format!("{name} is no record"))?;
-    let (card, net) = sim::private(Defect::None)?;
+    let (net, card) = sim::private(Defect::None)?;
     let mut player = Player::new(std::sync::Arc::new(card), args.ignore);
     let found = play(&mut player, &lines)?;
     drop(player);
