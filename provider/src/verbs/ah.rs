@@ -6,7 +6,8 @@ use std::ffi::c_int;
 use driver::{Ah as DriverAh, AhAttr};
 use rdma_sys::*;
 
-use super::errno::{object, status};
+use super::end::end;
+use super::errno::object;
 use super::pd::Pd;
 
 #[repr(C)]
@@ -80,11 +81,8 @@ pub unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *
 /// # Safety
 /// Called by libibverbs with a live address handle.
 pub unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
-    status(|| {
-        // SAFETY: comes from create_ah. Posted work requests hold a copy of what they need.
-        drop(unsafe { Box::from_raw(ah.cast::<Ah>()) });
-        Ok(())
-    })
+    // SAFETY: comes from create_ah. Posted work requests hold a copy of what they need.
+    unsafe { end(ah.cast::<Ah>(), || Ok(())) }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use rdma_sys::*;
 
 use super::card;
 use super::context::Context;
+use super::end::end;
 use super::errno::{object, status, Errno, Result};
 
 /// A set of counters, which a program reads at once.
@@ -91,16 +92,13 @@ pub unsafe extern "C" fn create_counters(
 /// # Safety
 /// Called by a program with live counters.
 pub unsafe extern "C" fn destroy_counters(counters: *mut ibv_counters) -> c_int {
-    status(|| {
-        // SAFETY: live counters.
-        unsafe {
-            if !Counted::of(counters)?.lock().flows.is_empty() {
-                return Err(Errno(libc::EBUSY));
-            }
-            drop(Box::from_raw(counters.cast::<Counters>()));
-        }
-        Ok(())
-    })
+    // SAFETY: live counters.
+    unsafe {
+        end(counters.cast::<Counters>(), || match Counted::of(counters)?.lock().flows.is_empty() {
+            true => Ok(()),
+            false => Err(Errno(libc::EBUSY)),
+        })
+    }
 }
 
 /// `ibv_attach_counters_point_flow`: says what an index counts. Which rules count is said when these are made

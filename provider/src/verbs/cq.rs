@@ -10,9 +10,9 @@ use rdma_sys::*;
 use super::card;
 use super::context::Context;
 use super::cq_ex::Cursor;
+use super::end::{acknowledged, end, Acknowledged};
 use super::errno::{count, object, status, Errno, Result};
 use super::event_state::Kind;
-use super::events::Acknowledged;
 use super::timeline;
 use crate::abi::private::verbs_cq;
 
@@ -87,23 +87,15 @@ pub unsafe extern "C" fn create_cq(
 /// # Safety
 /// Called by libibverbs with a live completion queue.
 pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
-    status(|| {
-        // SAFETY: a live completion queue; its memory goes after the last acknowledgement.
-        unsafe {
-            let this = Cq::of(cq);
-            let acknowledged = Acknowledged {
-                handle: cq as u64,
-                mutex: (&raw mut (*cq).mutex).cast(),
-                cond: (&raw mut (*cq).cond).cast(),
-                completions: Some(&raw const (*cq).comp_events_completed),
-                asyncs: &raw const (*cq).async_events_completed,
-            };
-            let events = &Context::of((*cq).context).events;
-            events.destroy(Kind::Cq, this.driver.cqn(), &acknowledged, || this.driver.destroy())?;
-            drop(Box::from_raw(cq.cast::<Cq>()));
-        }
-        Ok(())
-    })
+    // SAFETY: a live completion queue.
+    unsafe {
+        let completions = Some(&raw const (*cq).comp_events_completed);
+        let acknowledged = Acknowledged { completions, ..acknowledged!(cq, async_events_completed) };
+        end(cq.cast::<Cq>(), || {
+            let (this, events) = (Cq::of(cq), &Context::of((*cq).context).events);
+            events.destroy(Kind::Cq, this.driver.cqn(), &acknowledged, || this.driver.destroy())
+        })
+    }
 }
 
 /// `ibv_resize_cq`.

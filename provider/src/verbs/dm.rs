@@ -9,6 +9,7 @@ use rdma_sys::{ibv_alloc_dm_attr, ibv_context, ibv_dm, ibv_mr, ibv_pd};
 
 use super::card;
 use super::context::Context;
+use super::end::end;
 use super::errno::{object, status, Errno, Result};
 use super::fork;
 use super::mr::{access_of, boxed, TYPE_NULL_MR};
@@ -58,14 +59,8 @@ pub unsafe extern "C" fn alloc_dm(context: *mut ibv_context, attr: *mut ibv_allo
 /// # Safety
 /// Called by a program with a live part.
 pub unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
-    status(|| {
-        // SAFETY: a live part, which ends here only if the driver agrees.
-        unsafe {
-            driver_of(dm)?.destroy()?;
-            drop(Box::from_raw(dm.cast::<Dm>()));
-        }
-        Ok(())
-    })
+    // SAFETY: a live part.
+    unsafe { end(dm.cast::<Dm>(), || Ok(driver_of(dm)?.destroy()?)) }
 }
 
 /// `ibv_reg_dm_mr`: EINVAL unless it is zero-based.

@@ -18,6 +18,7 @@ use driver::Event;
 use model::attach::Follower;
 
 use super::card::{wait_for_events, wake_events, Device};
+use super::end::Acknowledged;
 use super::errno::{Errno, Result};
 use super::event_pipe::{Aside, EventPipe};
 use super::event_state::{Kind, Object, Sent, State};
@@ -212,39 +213,6 @@ pub fn with_signals_blocked<T>(call: impl FnOnce() -> T) -> T {
             libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
         }
         result
-    }
-}
-
-/// The fields of a verbs object in which libibverbs counts the events that the program has acknowledged.
-pub struct Acknowledged {
-    /// The object, as the program knows it.
-    pub handle: u64,
-    /// Guards the counters.
-    pub mutex: *mut libc::pthread_mutex_t,
-    /// Is signalled when they change.
-    pub cond: *mut libc::pthread_cond_t,
-    /// Completion events, of an object that has them.
-    pub completions: Option<*const u32>,
-    /// Asynchronous events.
-    pub asyncs: *const u32,
-}
-
-impl Acknowledged {
-    /// Waits until the counters have reached `sent`.
-    ///
-    /// # Safety
-    /// All pointers must be those of one live verbs object, its mutex and condition initialised.
-    unsafe fn wait(&self, sent: Sent) {
-        // SAFETY: as the caller promises; the counters change only under the mutex.
-        unsafe {
-            libc::pthread_mutex_lock(self.mutex);
-            while self.completions.is_some_and(|counter| counter.read_volatile() != sent.completions)
-                || self.asyncs.read_volatile() != sent.asyncs
-            {
-                libc::pthread_cond_wait(self.cond, self.mutex);
-            }
-            libc::pthread_mutex_unlock(self.mutex);
-        }
     }
 }
 

@@ -10,7 +10,8 @@ use rdma_sys::*;
 
 use super::card;
 use super::counters::Counted;
-use super::errno::{object, status, Errno, Result};
+use super::end::end;
+use super::errno::{object, Errno, Result};
 use super::qp::Qp;
 
 const DONT_TRAP: u32 = ibv_flow_flags::IBV_FLOW_ATTR_FLAGS_DONT_TRAP.0;
@@ -239,18 +240,14 @@ pub unsafe extern "C" fn create_flow(qp: *mut ibv_qp, attr: *mut ibv_flow_attr) 
 /// # Safety
 /// Called by a program with a live rule.
 pub unsafe extern "C" fn destroy_flow(flow: *mut ibv_flow) -> c_int {
-    status(|| {
-        // SAFETY: a live rule; `ibv` is the first field. It ends here only if the driver agrees.
-        unsafe {
-            let Flow { driver, counted, .. } = &*flow.cast::<Flow>();
-            match counted {
-                Some(counted) => counted.end(driver)?,
-                None => driver.destroy()?,
-            }
-            drop(Box::from_raw(flow.cast::<Flow>()));
-        }
-        Ok(())
-    })
+    let flow = flow.cast::<Flow>();
+    // SAFETY: a live rule; `ibv` is the first field.
+    unsafe {
+        end(flow, || match &(*flow).counted {
+            Some(counted) => counted.end(&(*flow).driver),
+            None => Ok((*flow).driver.destroy()?),
+        })
+    }
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@
 //! | `qp_ex`, `wr_builder` | the `ibv_wr_*` calls, and the chain that they build |
 //! | `events`, `event_state`, `event_pipe` | the event thread, what an event is about, the pipes that programs read |
 //! | `timeline` | simulated time: answers to the clock library |
+//! | `end` | how objects end |
 //! | `fork` | what a forked child finds |
 //! | `errno` | errors, and the wall against panics |
 
@@ -30,6 +31,7 @@ pub mod cq;
 pub mod cq_ex;
 pub mod device;
 pub mod dm;
+pub mod end;
 pub mod errno;
 pub mod event_pipe;
 pub mod event_state;

@@ -10,6 +10,7 @@ use rdma_sys::{ibv_access_flags, ibv_mr, ibv_pd, ibv_rereg_mr_flags, ibv_sge};
 
 use super::card;
 use super::context::Context;
+use super::end::end;
 use super::errno::{object, status, Errno, Result};
 use super::pd::Pd;
 use super::prefetch::{self, Advice};
@@ -146,16 +147,15 @@ pub unsafe extern "C" fn rereg_mr(
 /// # Safety
 /// Called by libibverbs with a live memory region.
 pub unsafe extern "C" fn dereg_mr(mr: *mut verbs_mr) -> c_int {
-    status(|| {
-        let mr = mr.cast::<Mr>();
-        // SAFETY: a live memory region, which ends here only if the driver agrees.
-        unsafe {
+    let mr = mr.cast::<Mr>();
+    // SAFETY: a live memory region.
+    unsafe {
+        end(mr, || {
             (*mr).driver.destroy()?;
             Context::of((*mr).verbs.ibv_mr.context).on_demand.note(&(*mr).driver, false);
-            drop(Box::from_raw(mr));
-        }
-        Ok(())
-    })
+            Ok(())
+        })
+    }
 }
 
 /// `ibv_advise_mr`, for regions whose memory is found on demand.

@@ -10,7 +10,8 @@ use fpga_regs::Access;
 use rdma_sys::{ibv_mw, ibv_mw_bind_info, ibv_mw_type, ibv_pd};
 
 use super::card;
-use super::errno::{object, status, Errno, Result};
+use super::end::end;
+use super::errno::{object, Errno, Result};
 use super::mr::access_of;
 use super::pd::Pd;
 
@@ -50,15 +51,9 @@ pub unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type::Type) -> *
 /// # Safety
 /// Called by a program with a live window.
 pub unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
-    status(|| {
-        let mw = mw.cast::<Mw>();
-        // SAFETY: a live window, which ends here only if the driver agrees.
-        unsafe {
-            (*mw).driver.destroy()?;
-            drop(Box::from_raw(mw));
-        }
-        Ok(())
-    })
+    let mw = mw.cast::<Mw>();
+    // SAFETY: a live window.
+    unsafe { end(mw, || Ok((*mw).driver.destroy()?)) }
 }
 
 /// What a BIND_MW work request binds; EINVAL for a window of another type.

@@ -8,7 +8,8 @@ use rdma_sys::{ibv_context, ibv_pd};
 
 use super::card;
 use super::context::Context;
-use super::errno::{object, status, Errno};
+use super::end::end;
+use super::errno::{object, Errno};
 use super::parent_domain::Td;
 
 /// A protection domain, or a parent domain.
@@ -60,16 +61,14 @@ pub unsafe extern "C" fn alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
 /// # Safety
 /// Called by libibverbs with a live protection domain.
 pub unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
-    status(|| {
-        // SAFETY: a live protection domain, which ends here only if the driver agrees.
-        unsafe {
+    // SAFETY: a live protection domain.
+    unsafe {
+        end(pd.cast::<Pd>(), || {
             let driver = &Pd::of(pd).driver;
-            if driver.in_use() {
-                return Err(Errno(libc::EBUSY));
+            match driver.in_use() {
+                true => Err(Errno(libc::EBUSY)),
+                false => Ok(driver.destroy()?),
             }
-            driver.destroy()?;
-            drop(Box::from_raw(pd.cast::<Pd>()));
-        }
-        Ok(())
-    })
+        })
+    }
 }

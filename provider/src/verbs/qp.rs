@@ -14,9 +14,9 @@ use super::card;
 use super::context::Context;
 use super::cq::Cq;
 use super::device::VENDOR_ID;
+use super::end::{acknowledged, end};
 use super::errno::{object, status, Errno, Result};
 use super::event_state::Kind;
-use super::events::Acknowledged;
 use super::pd::Pd;
 use super::qp_ex;
 use super::srq::Srq;
@@ -238,26 +238,17 @@ pub unsafe extern "C" fn create_qp_ex(
 /// # Safety
 /// Called by libibverbs with a live queue pair.
 pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
-    status(|| {
-        // SAFETY: a live queue pair; its memory goes after the last acknowledgement.
-        unsafe {
-            let this = Qp::of(qp);
+    // SAFETY: a live queue pair.
+    unsafe {
+        let acknowledged = acknowledged!(qp, events_completed);
+        end(Qp::whole(qp), || {
+            let (this, events) = (Qp::of(qp), &Context::of((*qp).context).events);
             if !this.groups.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
                 return Err(Errno(libc::EBUSY));
             }
-            let acknowledged = Acknowledged {
-                handle: qp as u64,
-                mutex: (&raw mut (*qp).mutex).cast(),
-                cond: (&raw mut (*qp).cond).cast(),
-                completions: None,
-                asyncs: &raw const (*qp).events_completed,
-            };
-            let events = &Context::of((*qp).context).events;
-            events.destroy(Kind::Qp, this.driver.qpn(), &acknowledged, || this.driver.destroy())?;
-            drop(Box::from_raw(Qp::whole(qp)));
-        }
-        Ok(())
-    })
+            events.destroy(Kind::Qp, this.driver.qpn(), &acknowledged, || this.driver.destroy())
+        })
+    }
 }
 
 /// `ibv_query_ece`: enhancements that two cards of one make would agree on. These have none.

@@ -8,7 +8,8 @@ use fpga_regs::{HashFields, HASH_KEY};
 use rdma_sys::*;
 
 use super::context::Context;
-use super::errno::{object, status, Errno, Result};
+use super::end::end;
+use super::errno::{object, Errno, Result};
 use super::pd::Pd;
 use super::wq::Wq;
 use super::{card, qp};
@@ -59,15 +60,9 @@ pub unsafe extern "C" fn create_rwq_ind_table(
 /// # Safety
 /// Called by a program with a live table.
 pub unsafe extern "C" fn destroy_rwq_ind_table(table: *mut ibv_rwq_ind_table) -> c_int {
-    status(|| {
-        let table = table.cast::<Table>();
-        // SAFETY: a live table, whose first field is `ibv`. It ends here only if the driver agrees.
-        unsafe {
-            (*table).driver.destroy()?;
-            drop(Box::from_raw(table));
-        }
-        Ok(())
-    })
+    let table = table.cast::<Table>();
+    // SAFETY: a live table, whose first field is `ibv`.
+    unsafe { end(table, || Ok((*table).driver.destroy()?)) }
 }
 
 /// What is hashed, and the key.

@@ -9,9 +9,9 @@ use rdma_sys::*;
 
 use super::card;
 use super::context::Context;
-use super::errno::{object, status, Errno, Result};
+use super::end::{acknowledged, end};
+use super::errno::{object, status, Result};
 use super::event_state::Kind;
-use super::events::Acknowledged;
 use super::pd::Pd;
 
 /// A shared receive queue.
@@ -124,21 +124,12 @@ pub unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, number: *mut u32) -> c_i
 /// # Safety
 /// Called by libibverbs with a live queue.
 pub unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
-    status(|| {
-        // SAFETY: a live queue; its memory goes after the last acknowledgement.
-        unsafe {
-            let this = Srq::of(srq);
-            let acknowledged = Acknowledged {
-                handle: srq as u64,
-                mutex: (&raw mut (*srq).mutex).cast(),
-                cond: (&raw mut (*srq).cond).cast(),
-                completions: None,
-                asyncs: &raw const (*srq).events_completed,
-            };
-            let events = &Context::of((*srq).context).events;
-            events.destroy(Kind::Srq, this.driver.srqn(), &acknowledged, || this.driver.destroy())?;
-            drop(Box::from_raw(srq.cast::<Srq>()));
-        }
-        Ok::<(), Errno>(())
-    })
+    // SAFETY: a live queue.
+    unsafe {
+        let acknowledged = acknowledged!(srq, events_completed);
+        end(srq.cast::<Srq>(), || {
+            let (this, events) = (Srq::of(srq), &Context::of((*srq).context).events);
+            events.destroy(Kind::Srq, this.driver.srqn(), &acknowledged, || this.driver.destroy())
+        })
+    }
 }

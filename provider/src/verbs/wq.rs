@@ -10,9 +10,9 @@ use rdma_sys::*;
 
 use super::context::Context;
 use super::cq::Cq;
+use super::end::{acknowledged, end};
 use super::errno::{object, status, Errno, Result};
 use super::event_state::Kind;
-use super::events::Acknowledged;
 use super::pd::Pd;
 use super::post::{post_receives, refused, sges};
 use super::{card, fork};
@@ -183,23 +183,14 @@ pub unsafe extern "C" fn modify_wq(wq: *mut ibv_wq, attr: *mut ibv_wq_attr) -> c
 /// # Safety
 /// Called by a program with a live work queue.
 pub unsafe extern "C" fn destroy_wq(wq: *mut ibv_wq) -> c_int {
-    status(|| {
-        // SAFETY: a live work queue; its memory goes after the last acknowledgement.
-        unsafe {
-            let this = Wq::of(wq);
-            let acknowledged = Acknowledged {
-                handle: wq as u64,
-                mutex: (&raw mut (*wq).mutex).cast(),
-                cond: (&raw mut (*wq).cond).cast(),
-                completions: None,
-                asyncs: &raw const (*wq).events_completed,
-            };
-            let events = &Context::of((*wq).context).events;
-            events.destroy(Kind::Wq, this.driver.qpn(), &acknowledged, || this.driver.destroy())?;
-            drop(Box::from_raw(wq.cast::<Wq>()));
-        }
-        Ok(())
-    })
+    // SAFETY: a live work queue.
+    unsafe {
+        let acknowledged = acknowledged!(wq, events_completed);
+        end(wq.cast::<Wq>(), || {
+            let (this, events) = (Wq::of(wq), &Context::of((*wq).context).events);
+            events.destroy(Kind::Wq, this.driver.qpn(), &acknowledged, || this.driver.destroy())
+        })
+    }
 }
 
 #[cfg(test)]

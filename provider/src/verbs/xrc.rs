@@ -12,7 +12,8 @@ use rdma_sys::*;
 use super::card;
 use super::context::Context;
 use super::cq::Cq;
-use super::errno::{object, status, Errno, Result};
+use super::end::end;
+use super::errno::{object, Errno, Result};
 use super::pd::Pd;
 use super::{qp, rss, srq};
 
@@ -100,14 +101,8 @@ pub unsafe extern "C" fn open_xrcd(
 /// # Safety
 /// Called by a program with a live domain.
 pub unsafe extern "C" fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
-    status(|| {
-        // SAFETY: a live domain, which ends here only if the driver agrees.
-        unsafe {
-            Xrcd::of(xrcd).driver.close()?;
-            drop(Box::from_raw(xrcd.cast::<Xrcd>()));
-        }
-        Ok(())
-    })
+    // SAFETY: a live domain.
+    unsafe { end(xrcd.cast::<Xrcd>(), || Ok(Xrcd::of(xrcd).driver.close()?)) }
 }
 
 /// `ibv_create_srq_ex`; the granted sizes go back into `attr`.
