@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{Context, Result};
 use model::attach::{NetOptions, PrivateNet, SegmentCard};
 use model::device::defect::Defect;
 use model::link::{LinkOptions, Wire};
@@ -25,10 +25,7 @@ pub fn private(defect: Defect) -> Result<(PrivateNet, SegmentCard)> {
 
 /// A card of a running net.
 pub fn joined(net: &str, number: u32) -> Result<SegmentCard> {
-    let net = Net::named(net)?;
-    if !net.socket().exists() {
-        bail!("net `{0}` is not running: start something on it (verbena run --net {0} PROGRAM)", net.name());
-    }
+    let net = Net::running(net)?;
     SegmentCard::open(&net.socket(), number)
         .with_context(|| format!("opening card {number} of net {}", net.name()))
 }

@@ -12,12 +12,11 @@ mod line;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{bail, Result};
+use anyhow::Result;
 use clap::Args;
-use model::attach::{LiveCapture, OpenError};
+use model::attach::LiveCapture;
 use model::link::live::{Seen, View};
 use model::packet::PortId;
-use model::segment::AttachError;
 
 use crate::net::link::PortName;
 use crate::net::runtime::{Net, DEFAULT_NET};
@@ -87,13 +86,13 @@ impl Sink {
 
 /// Shows packets until it is told to end, has enough, or the net ends.
 pub fn capture(args: CaptureArgs) -> Result<u8> {
-    let net = Net::named(&args.net)?;
+    let net = Net::running(&args.net)?;
     let snaplen = match args.write {
         Some(_) => args.snaplen.unwrap_or(WHOLE),
         None => HEADERS,
     };
     let view = View { port: args.port.map(|name| name.0), qpn: args.qp, snaplen };
-    let capture = begin(&net, &view)?;
+    let capture = LiveCapture::begin(&net.socket(), &view)?;
     let mut sink = match &args.write {
         Some(path) => Sink::File(File::new(path, &capture, &view)?),
         None => Sink::Lines(Lines::new(capture.is_simulated())),
@@ -120,16 +119,6 @@ pub fn capture(args: CaptureArgs) -> Result<u8> {
     let s = if taken == 1 { "" } else { "s" };
     model::tell!("verbena: {taken} packet{s} captured, {dropped} dropped{lost}");
     read.map(|()| 0)
-}
-
-fn begin(net: &Net, view: &View) -> Result<LiveCapture> {
-    match LiveCapture::begin(&net.socket(), view) {
-        Err(OpenError::Attach(AttachError::NoKeeper(_))) => bail!(
-            "net `{0}` is not running: start something on it (verbena run --net {0} PROGRAM)",
-            net.name()
-        ),
-        begun => Ok(begun?),
-    }
 }
 
 /// Takes packets, at most `most`, until there is a reason to end.

@@ -65,6 +65,15 @@ pub struct RunArgs {
     program: Vec<OsString>,
 }
 
+/// `verbena run` on a net, without further options and program, by this very binary and until this process ends.
+pub fn run_on(net: &Net) -> Command {
+    // The name that it can always be reached by.
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["run", "--quiet", "--net", net.name()]);
+    command.arg(format!("--with-parent={}", std::process::id()));
+    command
+}
+
 /// Becomes the program. Returns only what went wrong.
 pub fn run(args: RunArgs) -> Result<u8> {
     let provider = provider_so::find()?;

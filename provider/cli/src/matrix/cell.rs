@@ -14,6 +14,7 @@ use tempfile::TempDir;
 
 use super::release::Release;
 use super::row::{Pair, Ready, Row, Way, PORT};
+use crate::launch::run::run_on;
 use crate::net::runtime::Net;
 use crate::perftest::port;
 use crate::perftest::side::Side;
@@ -98,11 +99,8 @@ impl Cell<'_> {
 
     /// Words that start something in the environment of the row, and in that which `more` begins with.
     fn command(&self, words: &[OsString], more: &str) -> Command {
-        // The name that this very binary can always be reached by.
-        let mut command = Command::new("/proc/self/exe");
+        let mut command = run_on(&self.net);
         command
-            .args(["run", "--quiet", "--net", self.net.name()])
-            .arg(format!("--with-parent={}", std::process::id()))
             .args(self.row.launcher.split_whitespace())
             .arg("--")
             .args(words)

@@ -80,11 +80,7 @@ impl FromStr for CardName {
 
 /// Prints how ports are one, or makes them so.
 pub fn lag(args: LagArgs) -> Result<u8> {
-    let net = Net::named(&args.net)?;
-    let socket = net.socket();
-    if !socket.exists() {
-        bail!("net `{0}` is not running: start something on it (verbena run --net {0} PROGRAM)", net.name());
-    }
+    let socket = Net::running(&args.net)?.socket();
     if args.mode == Some(Mode::Lacp) && simulated_time(&socket)?.is_some() {
         bail!("LACP needs seconds, in which programs of a net in simulated time do nothing: use --mode xor, which has the same traffic");
     }

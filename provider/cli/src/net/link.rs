@@ -56,11 +56,8 @@ impl std::fmt::Display for PortName {
 
 /// Prints how links are, or changes one.
 pub fn link(args: LinkArgs) -> Result<u8> {
-    let net = Net::named(&args.net)?;
+    let net = Net::running(&args.net)?;
     let socket = net.socket();
-    if !socket.exists() {
-        bail!("net `{0}` is not running: start something on it (verbena run --net {0} PROGRAM)", net.name());
-    }
     if let (Some(PortName(port)), Some(to)) = (args.port, args.to) {
         let up = plug(&socket, port, to == To::Down)?;
         return shown(&net, port, up).map(|()| 0);

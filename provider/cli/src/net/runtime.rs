@@ -5,6 +5,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{bail, Context, Result};
+use model::segment::{AttachError, Segment};
 
 /// The net that is used when none is named.
 pub const DEFAULT_NET: &str = "default";
@@ -52,6 +53,17 @@ impl Net {
     pub fn within(dir: PathBuf, name: &str) -> Result<Net> {
         check_name(name)?;
         Ok(Net { name: name.to_owned(), dir })
+    }
+
+    /// The net of that name, of this user, if it runs; else an error that says how to start it.
+    pub fn running(name: &str) -> Result<Net> {
+        let net = Net::named(name)?;
+        match Segment::ask(&net.socket()) {
+            Err(AttachError::NoKeeper(_)) => {
+                bail!("net `{name}` is not running: start something on it (verbena run --net {name} PROGRAM)")
+            }
+            asked => Ok(asked.map(|()| net)?),
+        }
     }
 
     /// Its name.

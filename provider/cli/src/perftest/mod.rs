@@ -38,6 +38,7 @@ use self::table::{Table, UNCALIBRATED};
 use crate::args::{CardArgs, Clock};
 use crate::launch::in_path;
 use crate::launch::part_id::{announcement, PartArgs, VARIABLE};
+use crate::launch::run::run_on;
 use crate::net::keeper;
 use crate::net::runtime::Net;
 use crate::signals;
@@ -293,15 +294,9 @@ impl Run<'_> {
     }
 
     fn command(&self, device: &str, port: u16) -> Command {
-        // The name that this very binary can always be reached by.
-        let mut command = Command::new("/proc/self/exe");
-        command
-            .args(["run", "--quiet", "--net", self.net.name()])
-            .arg(format!("--with-parent={}", std::process::id()))
-            .arg("--")
-            .arg(&self.args.test)
-            .args(&self.args.options)
-            .args(["-d", device, "-p", &port.to_string()]);
+        let mut command = run_on(self.net);
+        command.arg("--").arg(&self.args.test).args(&self.args.options);
+        command.args(["-d", device, "-p", &port.to_string()]);
         match self.part_id {
             Some(id) => command.env(VARIABLE, id.to_string()),
             None => command.env_remove(VARIABLE),
