@@ -2,38 +2,20 @@
 
 use std::ops::{Deref, DerefMut};
 
-/// Anonymous memory, zero at first.
-pub struct Buffer {
-    ptr: *mut u8,
-    len: usize,
-}
+use memmap2::MmapMut;
 
-// SAFETY: plain memory, owned.
-unsafe impl Send for Buffer {}
-// SAFETY: as above.
-unsafe impl Sync for Buffer {}
+/// Anonymous memory, zero at first. Cards write to it only while the test waits for them.
+pub struct Buffer(MmapMut);
 
 impl Buffer {
     /// `len` bytes.
     pub fn new(len: usize) -> Buffer {
-        // SAFETY: a new anonymous mapping.
-        let ptr = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        assert_ne!(ptr, libc::MAP_FAILED, "mmap of {len} bytes failed");
-        Buffer { ptr: ptr.cast(), len }
+        Buffer(MmapMut::map_anon(len).unwrap_or_else(|error| panic!("{len} bytes: {error}")))
     }
 
     /// Address of byte `at`.
     pub fn addr(&self, at: usize) -> u64 {
-        self.ptr as u64 + at as u64
+        self.0.as_ptr() as u64 + at as u64
     }
 
     /// Fills with a pattern that depends on the position and `seed`.
@@ -53,21 +35,12 @@ impl Buffer {
 impl Deref for Buffer {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: the mapping has `len` bytes; cards write to it only while the test waits for them.
-        unsafe { std::slice::from_raw_parts(self.ptr, self.len) }
+        &self.0
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above.
-        unsafe { std::slice::from_raw_parts_mut(self.ptr, self.len) }
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        // SAFETY: our own mapping, not used any more.
-        unsafe { libc::munmap(self.ptr.cast(), self.len) };
+        &mut self.0
     }
 }

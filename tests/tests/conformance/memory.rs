@@ -2,6 +2,7 @@
 
 use driver::{Mr, SendWr, Sge, SrqAttr};
 use fpga_regs::{Access, CqeStatus, QpState, WqeOpcode};
+use memmap2::MmapOptions;
 use std::sync::Arc;
 use std::time::Duration;
 use tests::{join, on_one_and_two_cards, Net, Options, Peer, Side, TestCard};
@@ -196,61 +197,45 @@ fn used() -> Duration {
 #[test]
 fn a_region_of_64_gib_costs_nothing_and_works_at_its_far_end() {
     const SIZE: usize = 64 << 30;
-    // SAFETY: a new mapping that nothing has to be reserved for.
-    #[allow(unsafe_code)]
-    let memory = unsafe {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        libc::mmap(std::ptr::null_mut(), SIZE, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
-    };
-    assert_ne!(memory, libc::MAP_FAILED);
-    let base = memory as u64;
-    {
-        let net = Net::new(2);
-        let (a, b) = (net.open(0), net.open(1));
-        let (mut x, y) = tests::connect(&a, &b, small());
-        x.buffer.pattern(3);
-        let start = used();
-        let mr = register(&y, base, SIZE, base, all()).expect("a region");
-        let took = used() - start;
-        println!("registered in {took:?}");
-        let limit = Duration::from_millis(if cfg!(debug_assertions) { 2000 } else { 500 });
-        assert!(took < limit, "registered in {took:?}");
-        assert_eq!(mr.length(), SIZE as u64);
-        let far = base + SIZE as u64 - 5000;
-        for addr in [base, base + (5 << 30) + 1, base + (32 << 30), far] {
-            x.post(&[SendWr {
-                remote_addr: addr,
-                rkey: mr.rkey(),
-                ..x.remote(1, WqeOpcode::WRITE, &[x.sge(0, 5000)], &y, 0)
-            }]);
-            x.expect(1);
-            x.post(&[SendWr {
-                remote_addr: addr,
-                rkey: mr.rkey(),
-                ..x.remote(2, WqeOpcode::READ, &[x.sge(9000, 5000)], &y, 0)
-            }]);
-            x.expect(2);
-            assert!(x.buffer[9000..14_000] == x.buffer[..5000]);
-            // SAFETY: within the mapping; the WRITE is complete.
-            #[allow(unsafe_code)]
-            let there = unsafe { std::slice::from_raw_parts(addr as *const u8, 5000) };
-            assert!(there == &x.buffer[..5000]);
-        }
+    let memory = MmapOptions::new().len(SIZE).no_reserve_swap().map_anon().expect("memory");
+    let base = memory.as_ptr() as u64;
+    let net = Net::new(2);
+    let (a, b) = (net.open(0), net.open(1));
+    let (mut x, y) = tests::connect(&a, &b, small());
+    x.buffer.pattern(3);
+    let start = used();
+    let mr = register(&y, base, SIZE, base, all()).expect("a region");
+    let took = used() - start;
+    println!("registered in {took:?}");
+    let limit = Duration::from_millis(if cfg!(debug_assertions) { 2000 } else { 500 });
+    assert!(took < limit, "registered in {took:?}");
+    assert_eq!(mr.length(), SIZE as u64);
+    let far = base + SIZE as u64 - 5000;
+    for addr in [base, base + (5 << 30) + 1, base + (32 << 30), far] {
         x.post(&[SendWr {
-            remote_addr: far + 1,
+            remote_addr: addr,
             rkey: mr.rkey(),
-            ..x.remote(3, WqeOpcode::WRITE, &[x.sge(0, 5000)], &y, 0)
+            ..x.remote(1, WqeOpcode::WRITE, &[x.sge(0, 5000)], &y, 0)
         }]);
-        x.expect_status(3, CqeStatus::REM_ACCESS_ERR);
-        let start = used();
-        mr.destroy().expect("destroyed");
-        let took = used() - start;
-        println!("destroyed in {took:?}");
-        assert!(took < Duration::from_secs(4), "destroyed in {took:?}");
+        x.expect(1);
+        x.post(&[SendWr {
+            remote_addr: addr,
+            rkey: mr.rkey(),
+            ..x.remote(2, WqeOpcode::READ, &[x.sge(9000, 5000)], &y, 0)
+        }]);
+        x.expect(2);
+        assert!(x.buffer[9000..14_000] == x.buffer[..5000]);
+        assert!(memory[(addr - base) as usize..][..5000] == x.buffer[..5000]);
     }
-    // SAFETY: our own mapping.
-    #[allow(unsafe_code)]
-    unsafe {
-        libc::munmap(memory, SIZE)
-    };
+    x.post(&[SendWr {
+        remote_addr: far + 1,
+        rkey: mr.rkey(),
+        ..x.remote(3, WqeOpcode::WRITE, &[x.sge(0, 5000)], &y, 0)
+    }]);
+    x.expect_status(3, CqeStatus::REM_ACCESS_ERR);
+    let start = used();
+    mr.destroy().expect("destroyed");
+    let took = used() - start;
+    println!("destroyed in {took:?}");
+    assert!(took < Duration::from_secs(4), "destroyed in {took:?}");
 }

@@ -5,6 +5,8 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use memmap2::{MmapOptions, MmapRaw};
+
 use super::super::{Backing, DmaFault, Segment};
 use super::child::{tell, wait, Other};
 use super::{eventually, pattern, Buffer, Net};
@@ -15,13 +17,12 @@ const LEN: usize = 1 << 20;
 fn map_file(flags: libc::c_int) -> (std::fs::File, Buffer) {
     let file = tempfile::tempfile().unwrap();
     file.set_len(LEN as u64 + 4096).unwrap();
-    // SAFETY: a new mapping at an address of the kernel's choice.
-    let ptr = unsafe {
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        libc::mmap(std::ptr::null_mut(), LEN + 4096, access, flags, file.as_raw_fd(), 0)
+    let memory = match flags {
+        libc::MAP_SHARED => MmapRaw::map_raw(&file).unwrap(),
+        // SAFETY: nobody else has the file.
+        _ => unsafe { MmapOptions::new().map_copy(&file) }.unwrap().into(),
     };
-    assert_ne!(ptr, libc::MAP_FAILED);
-    (file, Buffer { ptr: ptr.cast(), len: LEN + 4096 })
+    (file, Buffer::of(memory))
 }
 
 /// Child: a private mapping, which no other process can map. Tells the sum of its bytes each time it is asked.

@@ -31,6 +31,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use memmap2::{MmapOptions, MmapRaw};
+
 use super::keeper::{self, KeeperError, KeeperOptions};
 use super::{Segment, Usage};
 
@@ -119,23 +121,16 @@ fn usage_of(segment: &Segment, member: u16) -> Option<Usage> {
 struct Buffer {
     ptr: *mut u8,
     len: usize,
+    _memory: MmapRaw,
 }
 
 impl Buffer {
     fn new(len: usize) -> Buffer {
-        // SAFETY: a new mapping at an address of the kernel's choice.
-        let ptr = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        assert_ne!(ptr, libc::MAP_FAILED);
-        Buffer { ptr: ptr.cast(), len }
+        Buffer::of(MmapOptions::new().len(len).no_reserve_swap().map_anon().unwrap().into())
+    }
+
+    fn of(memory: MmapRaw) -> Buffer {
+        Buffer { ptr: memory.as_mut_ptr(), len: memory.len(), _memory: memory }
     }
 
     fn filled(len: usize, seed: u8) -> Buffer {
@@ -173,11 +168,4 @@ impl Buffer {
 
 fn pattern(index: usize, seed: u8) -> u8 {
     (index.wrapping_mul(31) >> 3) as u8 ^ seed
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        // SAFETY: our own mapping.
-        unsafe { libc::munmap(self.ptr.cast(), self.len) };
-    }
 }

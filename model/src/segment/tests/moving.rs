@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use memmap2::{MmapOptions, MmapRaw};
+
 use super::super::moving::maps::{each_mapping, Mapping};
 use super::super::{Backing, Segment, SegmentError};
 use super::{usage_of, Buffer, Net};
@@ -103,21 +105,14 @@ fn memory_of_other_kinds_stays() {
     // A file.
     let file = tempfile::tempfile().unwrap();
     file.set_len(8192).unwrap();
-    let protections = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: new mappings.
-    let (shared, read_only) = unsafe {
-        use std::os::fd::AsRawFd;
-        let fd = file.as_raw_fd();
-        let null = std::ptr::null_mut();
-        (
-            libc::mmap(null, 8192, protections, libc::MAP_SHARED, fd, 0),
-            libc::mmap(null, 8192, libc::PROT_READ, libc::MAP_PRIVATE, fd, 0),
-        )
-    };
-    let iova = a.map(shared.cast(), 8192, true).unwrap();
+    let shared = MmapRaw::map_raw(&file).unwrap();
+    // SAFETY: nobody else has the file.
+    let read_only = unsafe { MmapOptions::new().map_copy_read_only(&file) }.unwrap();
+    let at = read_only.as_ptr().cast_mut();
+    let iova = a.map(shared.as_mut_ptr(), 8192, true).unwrap();
     assert_eq!(backing(&a, iova), Some((Backing::Private, 8192)));
-    assert!(matches!(a.map(read_only.cast(), 8192, true), Err(SegmentError::BadAddress(_))));
-    a.map(read_only.cast(), 8192, false).unwrap();
+    assert!(matches!(a.map(at, 8192, true), Err(SegmentError::BadAddress(_))));
+    a.map(at, 8192, false).unwrap();
     // Nothing at all.
     assert!(matches!(a.map(64 as *mut u8, 10, false), Err(SegmentError::BadAddress(_))));
     let hole = Buffer::new(3 * 4096);
