@@ -8,7 +8,8 @@
 //! | [`mod@env`], [`dma`] | what the card core needs from its surroundings |
 //! | [`plain`], `bits` | types for which every pattern of bytes is a value: what the segment holds; sets as words |
 //! | `islands` | what has to be run by one thread at a time, and what at the same time |
-//! | `repair`, `panics`, `allocations` | the cards after a death, panics that end here, what tests count |
+//! | `repair`, `panics` | the cards after a death, panics that end here |
+//! | `allocations`, `eventually` | what tests count, and how they wait |
 //! | `remark` | lines on standard error |
 //! | [`passing`] | file descriptors beside bytes on a socket |
 //! | [`world`], [`address`], [`gids`], [`gid_options`] | the cards of a segment, the addresses of their ports, and their GID tables |
@@ -44,6 +45,8 @@ pub mod congestion;
 pub mod device;
 pub mod dma;
 pub mod env;
+#[cfg(test)]
+mod eventually;
 pub mod express;
 mod frames;
 pub mod gid_options;

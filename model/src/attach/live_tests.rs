@@ -1,9 +1,8 @@
-use std::time::Instant;
-
 use tempfile::TempDir;
 
 use super::*;
 use crate::attach::{NetOptions, PrivateNet};
+use crate::eventually::eventually;
 use crate::profile::Profile;
 
 const VIEW: View = View { port: None, qpn: None, snaplen: 100 };
@@ -59,11 +58,7 @@ fn the_keeper_ends_the_capture_of_a_process_that_is_gone() {
         let way = (PortId { card: 0, port: 0 }, PortId { card: 1, port: 0 });
         link.live().put(&Seen::new(way, false, [0; 2], 1), &[1; 90]);
         drop(watcher);
-        let until = Instant::now() + LIMIT;
-        while link.mode() != before {
-            assert!(Instant::now() < until, "the keeper does not end it");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        assert!(eventually(|| link.mode() == before), "the keeper does not end it");
         let mut found = Vec::new();
         let _ = link.live().take(index, &mut |seen, bytes| found.push((seen.at, bytes.to_vec())));
         assert!(

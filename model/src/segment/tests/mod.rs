@@ -29,12 +29,12 @@ use std::path::PathBuf;
 use std::sync::mpsc::{channel, Receiver};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use memmap2::{MmapOptions, MmapRaw};
 
 use super::keeper::{self, KeeperError, KeeperOptions};
 use super::{Segment, Usage};
+use crate::eventually::eventually;
 
 const GIB: u64 = 1 << 30;
 
@@ -99,17 +99,6 @@ impl Net {
         assert!(!self.socket().exists());
         assert!(!self.socket().parent().unwrap().exists());
     }
-}
-
-fn eventually(mut condition: impl FnMut() -> bool) -> bool {
-    let limit = Instant::now() + Duration::from_secs(60);
-    while Instant::now() < limit {
-        if condition() {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    false
 }
 
 fn usage_of(segment: &Segment, member: u16) -> Option<Usage> {

@@ -11,6 +11,7 @@ use super::Threads;
 use crate::attach::{NetOptions, PrivateNet};
 use crate::dma::Addr;
 use crate::env::Env;
+use crate::eventually::eventually;
 use crate::journal;
 use crate::net::Membership;
 use crate::packet::{Packet, PortId};
@@ -75,7 +76,6 @@ fn who_sleeps_for_this_library_is_not_assumed_to_wait_for_its_program() {
     with_members(1, |attach| {
         let threads = attach();
         threads.clock();
-        let nap = || std::thread::sleep(Duration::from_millis(100));
         let aside = || threads.actor(threads.place().unwrap()).aside.load(Ordering::Relaxed) != 0;
         std::thread::scope(|scope| {
             let (goes, gone) = std::sync::mpsc::channel();
@@ -88,14 +88,10 @@ fn who_sleeps_for_this_library_is_not_assumed_to_wait_for_its_program() {
             });
             gone.recv().unwrap();
             threads.held_up(|| {
-                nap();
+                std::thread::sleep(Duration::from_millis(100));
                 assert!(!aside());
             });
-            let until = Instant::now() + Duration::from_secs(20);
-            while !aside() {
-                assert!(Instant::now() < until, "the other thread waits for this one");
-                nap();
-            }
+            assert!(eventually(aside), "the other thread waits for this one");
         });
         threads.leave();
     });
