@@ -15,6 +15,7 @@
 //! | `toeplitz` | hashes of frames |
 //! | `stock` | stock programs, as processes on a net of their own |
 //! | `stop` | threads of which one may fail |
+//! | `wait` | [`wait_for`], until something is so |
 //! | `guest` | a virtual machine with VFIO |
 #![allow(unsafe_code)]
 
@@ -32,6 +33,7 @@ mod seed;
 pub mod stock;
 mod stop;
 mod toeplitz;
+mod wait;
 
 pub use address::loopback_address;
 pub use buffer::Buffer;
@@ -44,3 +46,4 @@ pub use peer::{connect, join, Options, Peer, QKEY};
 pub use seed::{seed, Random};
 pub use stop::Stop;
 pub use toeplitz::SUITE;
+pub use wait::{wait_for, Instead};

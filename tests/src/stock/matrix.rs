@@ -21,8 +21,7 @@ pub fn matrix(on: &str, only: &[&str]) -> String {
     only.iter().for_each(|text| {
         command.args(["--only", text]);
     });
-    let ended = Program::start(command).wait(LIMIT);
-    assert!(ended.good(), "{}; it said:\n{}", ended.how(), ended.said);
-    assert!(!ended.said.contains("not installed"), "get them with: tests/setup programs\n{}", ended.said);
-    ended.said
+    let said = Program::start(command).wait(LIMIT).expect_good();
+    assert!(!said.contains("not installed"), "get them with: tests/setup programs\n{said}");
+    said
 }

@@ -15,7 +15,6 @@
 //! | `testpmd` | [`Testpmd`], DPDK's `dpdk-testpmd` on ports of the cards |
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 mod binary;
 mod compile;
@@ -41,6 +40,8 @@ pub use process::{cpu_time, descendants, involuntary_switches, keepers, running}
 pub use program::{Ended, Program};
 pub use testpmd::{EalFiles, Testpmd};
 
+pub use crate::wait_for;
+
 /// Runs something for a second, and for longer where that was too short for a machine that did not run all of it meanwhile.
 pub fn long_enough<T>(mut run: impl FnMut(&'static str) -> T, too_short: impl Fn(&T) -> bool) -> T {
     for seconds in ["1", "5"] {
@@ -50,15 +51,6 @@ pub fn long_enough<T>(mut run: impl FnMut(&'static str) -> T, too_short: impl Fn
         }
     }
     run("20")
-}
-
-/// Waits until something is so; it says what is, instead, if a minute goes by.
-pub fn wait_for(instead: &str, mut is: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is() {
-        assert!(start.elapsed() < Duration::from_secs(60), "{instead}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// Of the tests of a binary that hold this, one at a time runs: its programs spin, or what they do is timed.

@@ -7,7 +7,12 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use driver::Registers;
+use fpga_regs::regs::port;
+use model::attach::SegmentCard;
+
 use super::{keepers, verbena, Dpdk, Program};
+use crate::wait::{wait_for, LIMIT};
 
 /// User and group of programs without privilege, if the tests run as root.
 const NOBODY: u32 = 12345;
@@ -115,7 +120,7 @@ impl StockNet {
         command.args(options).env("XDG_RUNTIME_DIR", self.runtime.path());
         let mut program = Program::start(command);
         for path in &paths {
-            program.expect(&format!("at {}", path.display()), Duration::from_secs(60));
+            program.expect(&format!("at {}", path.display()), LIMIT);
         }
         (program, paths)
     }
@@ -137,17 +142,31 @@ impl StockNet {
         // By the machine's clock, whatever that of the net is.
         let idle = ["-c", "echo held; exec env -u LD_PRELOAD sleep 3600"];
         let mut holder = Program::start(self.command(options, "sh", &idle));
-        holder.expect("held", Duration::from_secs(60));
+        holder.expect("held", LIMIT);
         holder
     }
 
     /// Runs a program to its end; panics unless it ends well. Gives what it said.
+    #[track_caller]
     pub fn run(&self, program: impl AsRef<Path>, arguments: &[&str], limit: Duration) -> String {
-        let program = self.start(program, arguments);
-        let line = program.line().to_owned();
-        let ended = program.wait(limit);
-        assert!(ended.good(), "`{line}`: {}; it said:\n{}", ended.how(), ended.said);
-        ended.said
+        self.start(program, arguments).wait(limit).expect_good()
+    }
+
+    /// Runs another command of `verbena` to its good end. Gives what it said.
+    #[track_caller]
+    pub fn does(&self, words: &[&str]) -> String {
+        Program::start(self.verbena(words)).wait(LIMIT).expect_good()
+    }
+
+    /// Expects that another command of `verbena` is refused, and says why.
+    #[track_caller]
+    pub fn refuses(&self, words: &[&str], why: &str) {
+        Program::start(self.verbena(words)).wait(LIMIT).expect_refusal(why);
+    }
+
+    /// A register of a card's port, from 0.
+    pub fn register(&self, card: u32, number: u32, offset: u32) -> u64 {
+        SegmentCard::open(&self.socket(), card).expect("a card").read64(port::base(number) + offset)
     }
 
     /// The keeper's process id; panics unless there is exactly one.
@@ -173,10 +192,8 @@ impl StockNet {
     }
 
     /// Waits until nothing of the net is left: no keeper, no socket, no shared memory; panics with what is.
+    #[track_caller]
     pub fn expect_gone(&self) {
-        // The keeper may wait seconds for the lock of cards that were damaged, and for a core.
-        const LIMIT: Duration = Duration::from_secs(30);
-        let start = Instant::now();
         let left = || {
             let mut left: Vec<String> =
                 keepers(&self.name).iter().map(|pid| format!("keeper process {pid}")).collect();
@@ -186,11 +203,7 @@ impl StockNet {
             left.extend(self.in_memory().map(|path| format!("directory {}", path.display())));
             left
         };
-        while !left().is_empty() {
-            let waited = start.elapsed();
-            assert!(waited < LIMIT, "{LIMIT:?} after the last program there is still: {:?}", left());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_for(|| format!("after the last program there is still: {:?}", left()), || left().is_empty());
     }
 }
 

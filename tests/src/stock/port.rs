@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use super::Program;
+use crate::wait::LIMIT;
 
 /// Below the range that the kernel gives to outgoing connections, which would take them away.
 const FIRST: u16 = 20_000;
@@ -41,6 +42,15 @@ pub fn wait_until_listening(server: &mut Program, port: u16, limit: Duration) ->
         std::thread::sleep(Duration::from_millis(2));
     }
     false
+}
+
+impl Program {
+    /// Waits until it listens on a TCP port; panics when it ends or takes too long.
+    #[track_caller]
+    pub fn expect_listening(&mut self, port: u16) {
+        let listens = wait_until_listening(self, port, LIMIT);
+        assert!(listens, "`{}` does not listen; it said:\n{}", self.line(), self.said());
+    }
 }
 
 /// In the network namespace of process `pid`.

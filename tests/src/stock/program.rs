@@ -1,6 +1,7 @@
 //! A program that runs, and what it says.
 #![allow(unsafe_code)]
 
+use std::fmt::{self, Display, Formatter};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -11,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::{cpu_time, descendants, involuntary_switches, running};
+use crate::wait::{Instead, LIMIT};
 
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -37,6 +39,8 @@ pub struct Program {
 /// How a program ended.
 #[derive(Clone, Debug)]
 pub struct Ended {
+    /// Its command line.
+    pub line: String,
     /// Its status; none when it had to be killed after the time limit.
     pub status: Option<ExitStatus>,
     /// All that it wrote to stdout and stderr, in the order in which it did.
@@ -54,6 +58,26 @@ impl Ended {
         self.status.is_some_and(|status| status.success() || status.code() == Some(255) && served())
     }
 
+    /// Expects that it ended well. Gives what it said.
+    #[track_caller]
+    pub fn expect_good(self) -> String {
+        assert!(self.good(), "{self}");
+        self.said
+    }
+
+    /// Expects that it ended well and has said `text`. Gives all that it said.
+    #[track_caller]
+    pub fn expect_good_saying(self, text: &str) -> String {
+        assert!(self.good() && self.said.contains(text), "no `{text}`: {self}");
+        self.said
+    }
+
+    /// Expects that it did not end well, and said why.
+    #[track_caller]
+    pub fn expect_refusal(self, why: &str) {
+        assert!(!self.good() && self.said.contains(why), "not refused with `{why}`: {self}");
+    }
+
     /// The status in words.
     pub fn how(&self) -> String {
         match self.status {
@@ -63,6 +87,13 @@ impl Ended {
                 None => format!("exit status {}", status.code().unwrap_or(-1)),
             },
         }
+    }
+}
+
+/// For messages: its line, how it ended, and what it said.
+impl Display for Ended {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        write!(to, "`{}`: {}; it said:\n{}", self.line, self.how(), self.said)
     }
 }
 
@@ -125,14 +156,26 @@ impl Program {
     }
 
     /// Waits until it has said `text`; panics when it ends or stays silent.
+    #[track_caller]
     pub fn expect(&mut self, text: &str, limit: Duration) {
+        self.wait_until(|| format!("it does not say `{text}`"), limit, |said| said.contains(text));
+    }
+
+    /// Waits until something is so, of what it has said or of what others see; panics when it ends before, or a minute goes by.
+    #[track_caller]
+    pub fn expect_that(&mut self, instead: &str, is: impl FnMut(&str) -> bool) {
+        self.wait_until(instead, LIMIT, is);
+    }
+
+    #[track_caller]
+    fn wait_until(&mut self, instead: impl Instead, limit: Duration, mut is: impl FnMut(&str) -> bool) {
         let start = Instant::now();
-        while !self.said().contains(text) {
+        while !is(&self.said()) {
             let over = self.has_ended() && self.readers.iter().all(JoinHandle::is_finished);
             // What came between the look and the end counts too.
-            if (over || start.elapsed() > limit) && !self.said().contains(text) {
+            if (over || start.elapsed() > limit) && !is(&self.said()) {
                 let how = if over { "ended" } else { "went on" };
-                panic!("`{}` {how} without saying `{text}`; it said:\n{}", self.line, self.said());
+                panic!("`{}` {how}: {}; it said:\n{}", self.line, instead.text(), self.said());
             }
             std::thread::sleep(PAUSE);
         }
@@ -167,7 +210,7 @@ impl Program {
         let took = self.started.elapsed();
         let status = self.status;
         self.kill();
-        Ended { status, said: self.said(), took }
+        Ended { line: self.line.clone(), status, said: self.said(), took }
     }
 
     /// Kills it and what it started, and waits until they are gone.
@@ -226,10 +269,6 @@ mod tests {
             pid
         };
         let pid = std::thread::spawn(start).join().expect("it starts");
-        let begin = Instant::now();
-        while running(pid) {
-            assert!(begin.elapsed() < Duration::from_secs(10), "`sleep` goes on");
-            std::thread::sleep(PAUSE);
-        }
+        crate::wait_for("`sleep` goes on", || !running(pid));
     }
 }

@@ -77,12 +77,9 @@ impl Testpmd {
     }
 
     /// Waits until `is` is true of what it has said.
-    pub fn expect_that(&self, what: &str, mut is: impl FnMut(&str) -> bool) {
-        let start = Instant::now();
-        while !is(&self.said()) {
-            assert!(start.elapsed() < LIMIT, "{what}: {}", self.said());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+    #[track_caller]
+    pub fn expect_that(&mut self, instead: &str, is: impl FnMut(&str) -> bool) {
+        self.program.expect_that(instead, is);
     }
 
     /// Types lines, which an interactive one reads.
@@ -112,24 +109,21 @@ impl Testpmd {
         }
     }
 
-    /// Interrupts it, as Ctrl-C does, and expects that it ends well.
-    pub fn interrupt(self) -> Ended {
+    /// Interrupts it, as Ctrl-C does, and expects that it ends well. Gives what it said.
+    pub fn interrupt(self) -> String {
         self.program.signal(libc::SIGINT);
         self.end()
     }
 
-    /// Ends an interactive one, and expects that it ends well.
-    pub fn quit(mut self) -> Ended {
+    /// Ends an interactive one, and expects that it ends well. Gives what it said.
+    pub fn quit(mut self) -> String {
         self.types("stop\nquit");
         self.end()
     }
 
-    /// Waits for its end, which the end of its input brings, and expects that it ends well.
-    pub fn end(self) -> Ended {
-        let line = self.program.line().to_owned();
-        let ended = self.close();
-        assert!(ended.good(), "`{line}`: {}; it said:\n{}", ended.how(), ended.said);
-        ended
+    /// Waits for its end, which the end of its input brings, and expects that it ends well. Gives what it said.
+    pub fn end(self) -> String {
+        self.close().expect_good()
     }
 
     /// Waits for its end, as [`Testpmd::end`], however it ends.

@@ -73,7 +73,7 @@ fn ports_appear_without_an_argument() {
     fs::write(&commands, "show port info all\nshow port xstats 0\n").expect("a file");
     let file = format!("--cmdline-file={}", commands.display());
     // At the end of its input it ends.
-    let said = Testpmd::start(&net, &[], &["-i", &file]).end().said;
+    let said = Testpmd::start(&net, &[], &["-i", &file]).end();
     for text in [
         net.dpdk().version(),
         "MAC address: 02:56:42:00:00:00",
@@ -239,7 +239,7 @@ fn frames_arrive_as_they_were_sent() {
     sender.expect("NIC statistics");
     let all = format!("RX-packets: {} ", sent.len());
     receiver.expect(&all);
-    let said = sender.interrupt().said;
+    let said = sender.interrupt();
     assert_eq!(last(&said, "TX-errors"), 0, "{said}");
     receiver.interrupt();
     let received = pcap.frames();
@@ -285,14 +285,14 @@ fn what_is_lost_is_counted() {
     let mut sender = Testpmd::start(&net, &["net_verbena0"], &options("--forward-mode=txonly"));
     sender.expect("NIC statistics");
     receiver.expect_that("nothing comes", |said| last(said, "RX-packets") >= 1000);
-    let sent = sender.interrupt().said;
+    let sent = sender.interrupt();
     let (sent, errors) = (last(&sent, "TX-packets"), last(&sent, "TX-errors"));
     assert_eq!(errors, 0);
     // A receiver that stops takes nothing more out of its queue.
     receiver.expect_that("frames are neither received nor counted", |said| {
         last(said, "RX-packets") + last(said, "RX-missed") >= sent
     });
-    let received = receiver.interrupt().said;
+    let received = receiver.interrupt();
     let (came, missed) = (last(&received, "RX-packets"), last(&received, "RX-dropped"));
     assert_eq!(came + missed, sent, "{received}");
 }
@@ -320,7 +320,7 @@ fn flows_are_spread_over_receive_queues() {
     sender.expect("NIC statistics");
     receiver.expect_that("nothing comes", |said| last(said, "RX-packets") >= 1000);
     sender.interrupt();
-    let said = receiver.interrupt().said;
+    let said = receiver.interrupt();
     let queues: Vec<u64> = (0..4).map(|queue| of_queue(&said, queue)).collect();
     let all: u64 = queues.iter().sum();
     assert_eq!(all, last(&said, "RX-packets"), "{said}");
@@ -382,7 +382,7 @@ fn hash_and_redirection_table_are_what_was_set() {
     fs::write(&commands, lines.join("\n") + "\n").expect("a file");
     let file = format!("--cmdline-file={}", commands.display());
     let testpmd = Testpmd::start(&net, &["net_verbena0"], &["-i", "--rxq=4", "--txq=4", &file]);
-    let said = testpmd.end().said;
+    let said = testpmd.end();
     let first = "6D5A56DA255B0EC24167253D43A38FB0D0CA2BCBAE7B30B477CB2DA38030F20C6A42B73BBEAC01FA";
     for text in [
         first,

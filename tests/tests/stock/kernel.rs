@@ -14,12 +14,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use driver::Registers;
 use fpga_regs::regs::port;
-use model::attach::SegmentCard;
-use tests::stock::{
-    alone, free_port, need, verbena, wait_for, wait_until_listening, Program, StockNet, Testpmd,
-};
+use tests::stock::{alone, free_port, need, verbena, wait_for, Program, StockNet, Testpmd};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// Of the first ports of both cards.
@@ -67,9 +63,7 @@ impl Host {
 
     /// Runs a command there to its end.
     fn run(&self, words: &[&str]) -> String {
-        let ended = Program::start(self.command(words)).wait(LIMIT);
-        assert!(ended.good(), "{words:?}: {}: {}", ended.how(), ended.said);
-        ended.said
+        Program::start(self.command(words)).wait(LIMIT).expect_good()
     }
 
     /// `verbena run` there, with its network.
@@ -84,7 +78,7 @@ impl Host {
 
     /// `verbena port up` for it.
     fn up(&self, net: &StockNet, port: &str, options: &[&str]) {
-        ran(net, &[&["port", "up", port, "--netns", &self.pid][..], options].concat());
+        net.does(&[&["port", "up", port, "--netns", &self.pid][..], options].concat());
     }
 
     /// Packets that one of its interfaces has received.
@@ -117,18 +111,6 @@ impl Drop for Host {
     }
 }
 
-/// Another command of `verbena`, run to its end.
-fn ran(net: &StockNet, words: &[&str]) -> String {
-    let ended = Program::start(net.verbena(words)).wait(LIMIT);
-    assert!(ended.good(), "{words:?}: {}: {}", ended.how(), ended.said);
-    ended.said
-}
-
-fn refused(net: &StockNet, words: &[&str], why: &str) {
-    let ended = Program::start(net.verbena(words)).wait(LIMIT);
-    assert!(!ended.good() && ended.said.contains(why), "{words:?}: {}: {}", ended.how(), ended.said);
-}
-
 /// Two hosts, each with the kernel on the first port of a card.
 fn two(net: &StockNet) -> [Host; 2] {
     let hosts = [Host::new(), Host::new()];
@@ -147,15 +129,11 @@ fn end(net: &StockNet, hosts: [Host; 2]) {
             .filter_map(|line| line.split_whitespace().nth(1))
             .find(|count| count.parse().is_ok_and(|count: u64| count != 0));
         assert_eq!(wrong, None, "{errors}");
-        ran(net, &["port", "down", &format!("verbena{n}/1")]);
+        net.does(&["port", "down", &format!("verbena{n}/1")]);
         let left = host.run(&["ip", "-br", "link"]);
         assert!(!left.contains("vb0"), "{left}");
     }
     net.expect_gone();
-}
-
-fn register(net: &StockNet, card: u32, offset: u32) -> u64 {
-    SegmentCard::open(&net.socket(), card).expect("a card").read64(port::base(0) + offset)
 }
 
 const SERVER: &str = "
@@ -196,14 +174,14 @@ fn two_hosts_talk_through_their_ports() {
     for (mtu, [own, to], options) in
         [("1500", ipv4, &[][..]), ("9000", ipv4, &[]), ("1500", ipv6, &[]), ("1500", ipv6, &["options"])]
     {
-        let (cut, merged) = (register(&net, 0, port::TX_SEGMENTED), b.received("vb0"));
+        let (cut, merged) = (net.register(0, 0, port::TX_SEGMENTED), b.received("vb0"));
         hosts.iter().for_each(|host| drop(host.run(&["ip", "link", "set", "vb0", "mtu", mtu])));
         let mut server = Program::start(b.command(&["python3", "-c", SERVER, own]));
         server.expect("listens\n", LIMIT);
         let sent = a.run(&[&["python3", "-c", CLIENT, to, "8000003"], options].concat());
         let came = server.wait(LIMIT).said;
         assert!(came.ends_with(&sent) && sent.starts_with("8000003 "), "{to}, MTU {mtu}: {sent} {came}");
-        let cut = register(&net, 0, port::TX_SEGMENTED) - cut;
+        let cut = net.register(0, 0, port::TX_SEGMENTED) - cut;
         // What is sent as single segments, as after a loss, is not cut.
         let expected = 8_000_003 / mtu.parse::<u64>().expect("a number");
         assert!(cut >= expected / 2, "the card has cut {cut} frames of some {expected}, MTU {mtu}");
@@ -217,10 +195,10 @@ fn two_hosts_talk_through_their_ports() {
     hosts.iter().for_each(|host| drop(host.run(&["ip", "link", "set", "vb0", "mtu", "9000"])));
     a.pings(ADDRESS[1], &["-s", "8972", "-M", "do"]);
     // It has a carrier when the port has a link.
-    ran(&net, &["link", "verbena0/1", "down"]);
+    net.does(&["link", "verbena0/1", "down"]);
     let both = |state| hosts.iter().all(|host| host.run(&["ip", "link", "show", "vb0"]).contains(state));
     wait_for("a carrier without a link", || both("NO-CARRIER"));
-    ran(&net, &["link", "verbena0/1", "up"]);
+    net.does(&["link", "verbena0/1", "up"]);
     wait_for("no carrier", || both("state UP"));
     a.pings(ADDRESS[1], &[]);
     end(&net, hosts);
@@ -251,7 +229,7 @@ fn connections_are_spread_over_queues() {
     let _alone = alone();
     let net = StockNet::new();
     let hosts = [Host::new(), Host::new()];
-    refused(&net, &["port", "up", "verbena0/1", "--kernel", "vb0", "--queues", "17"], "not in 1..=16");
+    net.refuses(&["port", "up", "verbena0/1", "--kernel", "vb0", "--queues", "17"], "not in 1..=16");
     for (n, host) in hosts.iter().enumerate() {
         host.up(&net, &format!("verbena{n}/1"), &["--kernel", "vb0", "--queues", "3"]);
     }
@@ -318,7 +296,7 @@ fn a_vlan_has_an_interface_of_its_own() {
     a.run(&["python3", "-c", SERVICE_TAGGED, &MAC.replace(':', "")]);
     wait_for("the other kind of tag", || b.received("vb0") >= before + 50);
     for n in 0..2 {
-        ran(&net, &["port", "down", &format!("verbena{n}/1"), "--vlan", "107"]);
+        net.does(&["port", "down", &format!("verbena{n}/1"), "--vlan", "107"]);
     }
     end(&net, hosts);
 }
@@ -498,15 +476,13 @@ fn rdma_and_the_kernel_share_a_port_and_an_address() {
     let words = ["ib_write_bw", "-F", "-D", "3", "-p", &number.to_string(), "-d"].map(str::to_owned);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let mut server = b.on_card(&net, &[&words[..], &["verbena1"]].concat());
-    assert!(wait_until_listening(&mut server, number, LIMIT), "{}", server.said());
-    let before = register(&net, 1, port::RX_BYTES);
+    server.expect_listening(number);
+    let before = net.register(1, 0, port::RX_BYTES);
     let client = a.on_card(&net, &[&words[..], &["verbena0", ADDRESS[1]]].concat());
-    wait_for("no data comes", || register(&net, 1, port::RX_BYTES) > before + (1 << 20));
+    wait_for("no data comes", || net.register(1, 0, port::RX_BYTES) > before + (1 << 20));
     a.pings(ADDRESS[1], &[]);
     for program in [client, server] {
-        let line = program.line().to_owned();
-        let ended = program.wait(LIMIT);
-        assert!(ended.good(), "`{line}`: {}: {}", ended.how(), ended.said);
+        program.wait(LIMIT).expect_good();
     }
     end(&net, hosts);
 }
@@ -555,14 +531,14 @@ fn a_killed_process_takes_its_interface_along() {
     let killed = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
     assert!(killed.is_ok_and(|status| status.success()));
     wait_for("the interface stays", || !b.run(&["ip", "-br", "link"]).contains("vb0"));
-    let before = register(&net, 1, port::RX_NO_RULE);
+    let before = net.register(1, 0, port::RX_NO_RULE);
     wait_for("what nobody takes is not counted", || {
         let ping = ["ping", "-c", "3", "-i", "0.2", "-W", "1", ADDRESS[1]];
         let lost = Program::start(a.command(&ping)).wait(LIMIT);
         assert!(lost.said.contains("100% packet loss"), "{}", lost.said);
-        register(&net, 1, port::RX_NO_RULE) > before
+        net.register(1, 0, port::RX_NO_RULE) > before
     });
-    refused(&net, &["port", "down", "verbena1/1"], "has no kernel interface");
+    net.refuses(&["port", "down", "verbena1/1"], "has no kernel interface");
     b.up(&net, "verbena1/1", &["--kernel", "vb0"]);
     a.pings(ADDRESS[1], &[]);
     // An interface that is deleted ends its process.
@@ -579,10 +555,7 @@ fn a_killed_process_takes_its_interface_along() {
 fn what_cannot_be_is_refused() {
     let net = StockNet::new();
     let host = Host::new();
-    let up = |words: &[&'static str], why: &str| {
-        let words = [&["port", "up"], words].concat();
-        refused(&net, &words, why);
-    };
+    let up = |words: &[&'static str], why: &str| net.refuses(&[&["port", "up"], words].concat(), why);
     host.up(&net, "verbena0/1", &["--kernel", "vb0"]);
     up(
         &["verbena0/1", "--kernel", "vb1"],
@@ -595,24 +568,22 @@ fn what_cannot_be_is_refused() {
     up(&["verbena0/2", "--kernel", "vb1", "--vlan", "4095"], "1..=4094");
     up(&["verbena0/2", "--kernel", "vb1", "--netns", "no-such"], "`ip netns list`");
     up(&["verbena0/2", "--kernel", "vb1", "--netns", "999999999"], "process 999999999");
-    refused(
-        &net,
+    net.refuses(
         &["port", "up", "verbena0/2", "--kernel", "vb0", "--netns", &host.pid],
         "another program has it",
     );
-    refused(&net, &["port", "up", "verbena0/2", "--kernel", "lo", "--netns", &host.pid], "take another name");
+    net.refuses(&["port", "up", "verbena0/2", "--kernel", "lo", "--netns", &host.pid], "take another name");
     let inside =
         net.command(&[], verbena(), &["port", "up", "verbena0/2", "--kernel", "vb1", "--net", net.name()]);
-    let ended = Program::start(inside).wait(LIMIT);
-    assert!(!ended.good() && ended.said.contains("--netns NAME"), "{}", ended.said);
-    ran(&net, &["port", "down", "verbena0/1"]);
-    refused(&net, &["port", "down", "verbena0/1"], "has no kernel interface");
+    Program::start(inside).wait(LIMIT).expect_refusal("--netns NAME");
+    net.does(&["port", "down", "verbena0/1"]);
+    net.refuses(&["port", "down", "verbena0/1"], "has no kernel interface");
     net.expect_gone();
     for (options, why) in
         [(["--port", "0=udp:127.0.0.1"], "outside of the net"), (["--clock", "virtual"], "simulated time")]
     {
         let (net, holder) = StockNet::held(&options);
-        refused(&net, &["port", "up", "verbena0/1", "--kernel", "vb1"], why);
+        net.refuses(&["port", "up", "verbena0/1", "--kernel", "vb1"], why);
         drop(holder);
         net.expect_gone();
     }
@@ -626,14 +597,12 @@ fn a_system_without_tap_or_rights_is_told() {
     let mut command = unshare(&["--mount", "--net", "sh", "-c", line]);
     command.arg(verbena()).arg(net.name());
     command.envs(net.verbena(&[]).get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let ended = Program::start(command).wait(LIMIT);
-    assert!(!ended.good() && ended.said.contains("there is no /dev/net/tun"), "{}", ended.said);
+    Program::start(command).wait(LIMIT).expect_refusal("there is no /dev/net/tun");
     net.expect_gone();
     let net = StockNet::unprivileged();
     let own = net.command(&[], "true", &[]).get_program().to_owned();
     let words = ["port", "up", "verbena0/1", "--kernel", "vb1", "--net", net.name()];
-    let ended = Program::start(net.command(&["--network", "host"], &own, &words)).wait(LIMIT);
-    assert!(!ended.good() && ended.said.contains("root"), "{}", ended.said);
+    Program::start(net.command(&["--network", "host"], &own, &words)).wait(LIMIT).expect_refusal("root");
     net.expect_gone();
 }
 
@@ -653,7 +622,7 @@ fn an_ordinary_user_has_interfaces_too() {
                 command.env_remove("XDG_RUNTIME_DIR");
             }
             let ended = Program::start(command).wait(LIMIT);
-            assert!(ended.good(), "{map}, {words:?}: {}: {}", ended.how(), ended.said);
+            assert!(ended.good(), "{map}: {ended}");
         };
         ran(&["up", "verbena0/1", "--kernel", "vb0", "--netns", &pid]);
         let interfaces = fs::read_to_string(format!("/proc/{pid}/net/dev")).expect("it runs");
@@ -689,12 +658,11 @@ fn an_ordinary_user_has_interfaces_that_root_made() {
         let words: Vec<&str> = words.map(|word| word.to_str().expect("a word")).collect();
         let mut command = host.command(&[without_privilege, &words].concat());
         command.envs(up.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir("/");
-        let ended = Program::start(command).wait(LIMIT);
-        assert!(ended.good(), "{}: {}", ended.how(), ended.said);
+        Program::start(command).wait(LIMIT).expect_good();
     }
     hosts[0].pings(ADDRESS[1], &[]);
     for (n, host) in hosts.iter().enumerate() {
-        ran(&net, &["port", "down", &format!("verbena{n}/1")]);
+        net.does(&["port", "down", &format!("verbena{n}/1")]);
         assert!(host.run(&["ip", "addr", "show", "vb0"]).contains(ADDRESS[n]));
     }
 }

@@ -2,85 +2,43 @@
 
 use std::time::{Duration, Instant};
 
-use driver::Registers;
 use fpga_regs::regs::port;
-use model::attach::{LiveCapture, SegmentCard};
+use model::attach::LiveCapture;
 use model::link::live::View;
-use tests::stock::{alone, first_row, free_port, need, Pair, Program, StockNet, Testpmd};
+use tests::stock::{alone, first_row, free_port, need, wait_for, Pair, Program, StockNet, Testpmd};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A net that stays while nothing else runs on it.
-struct Held {
-    net: StockNet,
-    _holder: Program,
+/// Makes the ports of both cards one.
+fn bond(net: &StockNet, options: &[&str]) {
+    for card in ["verbena0", "verbena1"] {
+        net.does(&[&["lag", card], options].concat());
+    }
+    wait_for_lag(net, "the bonds do not use both ports", || {
+        net.does(&["lag"]).matches(" active ").count() == 4 || options.contains(&"active-backup")
+    });
 }
 
-impl Held {
-    fn new(options: &[&str]) -> Held {
-        let (net, _holder) = StockNet::held(options);
-        Held { net, _holder }
-    }
-
-    /// Another command of `verbena`, run to its good end.
-    fn verbena(&self, words: &[&str]) -> String {
-        let ended = Program::start(self.net.verbena(words)).wait(LIMIT);
-        assert!(ended.good(), "{words:?}: {}: {}", ended.how(), ended.said);
-        ended.said
-    }
-
-    fn refused(&self, words: &[&str], why: &str) {
-        let ended = Program::start(self.net.verbena(words)).wait(LIMIT);
-        assert!(!ended.good() && ended.said.contains(why), "{words:?}: {}", ended.said);
-    }
-
-    /// Makes the ports of both cards one.
-    fn bond(&self, options: &[&str]) {
-        for card in ["verbena0", "verbena1"] {
-            self.verbena(&[&["lag", card], options].concat());
-        }
-        self.wait_for("the bonds use both ports", || {
-            self.verbena(&["lag"]).matches(" active ").count() == 4 || options.contains(&"active-backup")
-        });
-    }
-
-    fn wait_for(&self, what: &str, mut is: impl FnMut() -> bool) {
-        let start = Instant::now();
-        while !is() {
-            assert!(start.elapsed() < LIMIT, "{what}: {}", self.verbena(&["lag"]));
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    /// A register of a port, from 0.
-    fn register(&self, card: u32, number: u32, offset: u32) -> u64 {
-        SegmentCard::open(&self.net.socket(), card).expect("a card").read64(port::base(number) + offset)
-    }
-
-    /// Bytes received by the ports of the first card.
-    fn received(&self) -> [u64; 2] {
-        [0, 1].map(|number| self.register(0, number, port::RX_BYTES))
-    }
-
-    /// Waits until these ports of the first card have received a mebibyte more, or `running` gives none.
-    fn flows(&self, ports: [bool; 2], mut running: impl FnMut() -> Option<()>) -> Option<()> {
-        let before = self.received();
-        loop {
-            let now = self.received();
-            if (0..2).all(|n| !ports[n] || now[n] > before[n] + (1 << 20)) {
-                return Some(());
-            }
-            running()?;
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
+fn wait_for_lag(net: &StockNet, instead: &str, is: impl FnMut() -> bool) {
+    wait_for(|| format!("{instead}: {}", net.does(&["lag"])), is);
 }
 
-fn good(program: Program) -> String {
-    let line = program.line().to_owned();
-    let ended = program.wait(LIMIT);
-    assert!(ended.good(), "`{line}`: {}: {}", ended.how(), ended.said);
-    ended.said
+/// Bytes received by the ports of the first card.
+fn received(net: &StockNet) -> [u64; 2] {
+    [0, 1].map(|number| net.register(0, number, port::RX_BYTES))
+}
+
+/// Waits until these ports of the first card have received a mebibyte more, or `running` gives none.
+fn flows(net: &StockNet, ports: [bool; 2], mut running: impl FnMut() -> Option<()>) -> Option<()> {
+    let before = received(net);
+    loop {
+        let now = received(net);
+        if (0..2).all(|n| !ports[n] || now[n] > before[n] + (1 << 20)) {
+            return Some(());
+        }
+        running()?;
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Several connections, of which each member has some; what one loses the other carries on, and back.
@@ -93,13 +51,13 @@ fn outlives_a_cable(launcher: &[&str], options: &[&str]) {
 
 /// None if the programs may have ended before the last step.
 fn outlives_for(seconds: u64, launcher: &[&str], options: &[&str]) -> Option<()> {
-    let held = Held::new(launcher);
-    held.bond(options);
+    let (net, _holder) = StockNet::held(launcher);
+    bond(&net, options);
     // Of so many a hash leaves no port without any.
     let count = if options.contains(&"hash") { "16" } else { "4" };
     let length = seconds.to_string();
     let arguments = ["-D", &*length, "-q", count];
-    let pair = Pair::new(&held.net, "ib_write_bw", &arguments);
+    let pair = Pair::new(&net, "ib_write_bw", &arguments);
     let mut programs: [_; 2] = pair.start().unwrap_or_else(|error| panic!("{error}")).into();
     let start = Instant::now();
     let mut running = || {
@@ -107,33 +65,33 @@ fn outlives_for(seconds: u64, launcher: &[&str], options: &[&str]) -> Option<()>
         (start.elapsed() < Duration::from_secs(seconds)).then_some(())
     };
     let backup = options.contains(&"active-backup");
-    held.flows([true, !backup], &mut running)?;
-    let said = held.verbena(&["lag", "verbena0"]);
+    flows(&net, [true, !backup], &mut running)?;
+    let said = net.does(&["lag", "verbena0"]);
     running()?;
     if !backup && count == "4" {
         assert_eq!(said.matches(" 2 QPs").count(), 2, "{said}");
     }
-    held.verbena(&["link", "verbena0/1", "down"]);
-    let lag = held.verbena(&["lag", "verbena1"]);
+    net.does(&["link", "verbena0/1", "down"]);
+    let lag = net.does(&["lag", "verbena1"]);
     running()?;
     assert!(lag.contains("port 1 down unused 0 QPs"), "{lag}");
     assert!(lag.contains(&format!("port 2 up active {count} QPs")), "{lag}");
-    let during = held.received()[0];
-    held.flows([false, true], &mut running)?;
-    assert_eq!(held.received()[0], during, "nothing comes through a pulled cable");
-    held.verbena(&["link", "verbena0/1", "up"]);
-    held.flows([true, !backup], &mut running)?;
-    programs.into_iter().for_each(|program| drop(good(program)));
+    let during = received(&net)[0];
+    flows(&net, [false, true], &mut running)?;
+    assert_eq!(received(&net)[0], during, "nothing comes through a pulled cable");
+    net.does(&["link", "verbena0/1", "up"]);
+    flows(&net, [true, !backup], &mut running)?;
+    programs.into_iter().for_each(|program| drop(program.wait(LIMIT).expect_good()));
     for card in 0..2 {
         for number in 0..2 {
             for register in [port::TX_BYTES, port::RX_BYTES] {
-                assert!(held.register(card, number, register) > 0, "verbena{card}/{}", number + 1);
+                assert!(net.register(card, number, register) > 0, "verbena{card}/{}", number + 1);
             }
         }
     }
     // What is sent is received, whichever way it went.
-    let sent: u64 = (0..2).map(|number| held.register(1, number, port::TX_PACKETS)).sum();
-    let received: u64 = (0..2).map(|number| held.register(0, number, port::RX_PACKETS)).sum();
+    let sent: u64 = (0..2).map(|number| net.register(1, number, port::TX_PACKETS)).sum();
+    let received: u64 = (0..2).map(|number| net.register(0, number, port::RX_PACKETS)).sum();
     assert!(received <= sent && received > 0, "{received} of {sent}");
     Some(())
 }
@@ -169,20 +127,20 @@ fn data_is_right_whichever_way_it_goes() {
     let _alone = alone();
     need("ibv_rc_pingpong");
     for wire in ["fast", "exact"] {
-        let held = Held::new(&["--wire", wire]);
-        held.bond(&["--mode", "xor"]);
-        let pair = Pair::new(&held.net, "ibv_rc_pingpong", &["-c", "-g", "1", "-s", "70000", "-n", "3000"]);
+        let (net, _holder) = StockNet::held(&["--wire", wire]);
+        bond(&net, &["--mode", "xor"]);
+        let pair = Pair::new(&net, "ibv_rc_pingpong", &["-c", "-g", "1", "-s", "70000", "-n", "3000"]);
         let (mut server, mut client) = pair.start().unwrap_or_else(|error| panic!("{error}"));
         while !(server.has_ended() && client.has_ended()) {
             for number in ["verbena0/1", "verbena0/2"] {
                 for to in ["down", "up"] {
-                    held.verbena(&["link", number, to]);
+                    net.does(&["link", number, to]);
                     std::thread::sleep(Duration::from_millis(50));
                 }
             }
         }
         for program in [server, client] {
-            let said = good(program);
+            let said = program.wait(LIMIT).expect_good();
             assert!(!said.contains("invalid data"), "{wire}: {said}");
         }
     }
@@ -193,23 +151,23 @@ fn data_is_right_whichever_way_it_goes() {
 fn connections_by_address_go_over_a_bond() {
     let _alone = alone();
     need("rping");
-    let held = Held::new(&[]);
-    held.bond(&["--mode", "xor"]);
-    let info = held.net.run("ibv_devinfo", &["-d", "verbena0"], LIMIT);
+    let (net, _holder) = StockNet::held(&[]);
+    bond(&net, &["--mode", "xor"]);
+    let info = net.run("ibv_devinfo", &["-d", "verbena0"], LIMIT);
     assert!(info.contains("phys_port_cnt:\t\t\t1\n"), "{info}");
-    held.verbena(&["link", "verbena0/1", "down"]);
-    let info = held.net.run("ibv_devinfo", &["-d", "verbena0"], LIMIT);
+    net.does(&["link", "verbena0/1", "down"]);
+    let info = net.run("ibv_devinfo", &["-d", "verbena0"], LIMIT);
     assert!(info.contains("PORT_ACTIVE"), "{info}");
-    let server = held.net.start("rping", &["-s", "-a", "198.18.0.1", "-C", "100", "-V"]);
+    let server = net.start("rping", &["-s", "-a", "198.18.0.1", "-C", "100", "-V"]);
     // Before the server listens it is refused.
-    held.wait_for("a connection", || {
-        held.net.start("rping", &["-c", "-a", "198.18.0.1", "-C", "100", "-V"]).wait(LIMIT).good()
+    wait_for_lag(&net, "no connection", || {
+        net.start("rping", &["-c", "-a", "198.18.0.1", "-C", "100", "-V"]).wait(LIMIT).good()
     });
-    good(server);
-    assert_eq!(held.received()[0], 0, "all came by the other cable");
+    server.wait(LIMIT).expect_good();
+    assert_eq!(received(&net)[0], 0, "all came by the other cable");
     // With both cables pulled the port has no link.
-    held.verbena(&["link", "verbena0/2", "down"]);
-    let info = held.net.run("ibv_devinfo", &["-d", "verbena1"], LIMIT);
+    net.does(&["link", "verbena0/2", "down"]);
+    let info = net.run("ibv_devinfo", &["-d", "verbena1"], LIMIT);
     assert!(info.contains("PORT_DOWN"), "{info}");
 }
 
@@ -217,32 +175,32 @@ fn connections_by_address_go_over_a_bond() {
 #[test]
 fn the_other_end_may_have_two_ports() {
     let _alone = alone();
-    let held = Held::new(&["--cards", "3"]);
-    held.verbena(&["lag", "verbena0", "--mode", "802.3ad"]);
-    held.verbena(&["lag", "verbena2", "--mode", "xor"]);
-    held.wait_for("a port on its own", || {
-        held.verbena(&["lag", "verbena0"]).contains("port 1 up active 0 QPs, no partner")
+    let (net, _holder) = StockNet::held(&["--cards", "3"]);
+    net.does(&["lag", "verbena0", "--mode", "802.3ad"]);
+    net.does(&["lag", "verbena2", "--mode", "xor"]);
+    wait_for_lag(&net, "no port on its own", || {
+        net.does(&["lag", "verbena0"]).contains("port 1 up active 0 QPs, no partner")
     });
     for arguments in [&["-n", "500", "-q", "2"][..], &["-n", "500", "-q", "2", "-c", "UD"]] {
         for devices in [["verbena0", "verbena1"], ["verbena1", "verbena2"], ["verbena2", "verbena0"]] {
-            let mut pair = Pair::new(&held.net, "ib_send_bw", arguments);
+            let mut pair = Pair::new(&net, "ib_send_bw", arguments);
             pair.devices = devices;
             if let Err(error) = pair.run() {
                 panic!("{error}");
             }
         }
     }
-    assert_eq!(held.received()[1], 0, "the port that is left out");
-    assert!(held.register(2, 1, port::TX_PACKETS) > 0, "a bond sends by both ports to whomever");
+    assert_eq!(received(&net)[1], 0, "the port that is left out");
+    assert!(net.register(2, 1, port::TX_PACKETS) > 0, "a bond sends by both ports to whomever");
 }
 
 /// DPDK's bonding on ports of the second card, with a queue of its own for LACP; the bond is the port after them.
-fn dpdk_bond(held: &Held, members: &[&str]) -> Testpmd {
+fn dpdk_bond(net: &StockNet, members: &[&str]) -> Testpmd {
     let slaves: String = members.iter().map(|member| format!(",slave={member}")).collect();
     let (bond, port) = (format!("net_bonding0,mode=4{slaves}"), members.len());
     let ports = format!("--portlist={port}");
     let options = ["-i", &ports, "--forward-mode=rxonly"];
-    let mut end = Testpmd::start(&held.net, &[members, &[&*bond]].concat(), &options);
+    let mut end = Testpmd::start(net, &[members, &[&*bond]].concat(), &options);
     end.expect("testpmd>");
     end.does(&format!("port stop {port}"));
     end.does(&format!("set bonding lacp dedicated_queues {port} enable\nport start {port}\nstart"));
@@ -253,20 +211,20 @@ fn dpdk_bond(held: &Held, members: &[&str]) -> Testpmd {
 #[test]
 fn dpdk_is_a_partner() {
     let _alone = alone();
-    let held = Held::new(&[]);
-    held.verbena(&["lag", "verbena0", "--mode", "802.3ad"]);
-    let mut end = dpdk_bond(&held, &["net_verbena1", "net_verbena1p2"]);
+    let (net, _holder) = StockNet::held(&[]);
+    net.does(&["lag", "verbena0", "--mode", "802.3ad"]);
+    let mut end = dpdk_bond(&net, &["net_verbena1", "net_verbena1p2"]);
     let lacp = "ACTIVE AGGREGATION SYNCHRONIZATION COLLECTING DISTRIBUTING";
     end.asks("show bonding lacp info 2", lacp);
     end.asks("show bonding lacp info 2", "system mac address: 02:56:42:00:00:00");
     end.asks("show bonding config 2", "Active Slaves (2)");
-    held.wait_for("both ports have the partner", || {
-        let said = held.verbena(&["lag", "verbena0"]);
+    wait_for_lag(&net, "not both ports have the partner", || {
+        let said = net.does(&["lag", "verbena0"]);
         said.matches("active 0 QPs, partner 02:56:42:00:01:00").count() == 2
     });
-    held.verbena(&["link", "verbena0/1", "down"]);
+    net.does(&["link", "verbena0/1", "down"]);
     end.asks("show bonding config 2", "Active Slaves (1): [1]");
-    held.verbena(&["link", "verbena0/1", "up"]);
+    net.does(&["link", "verbena0/1", "up"]);
     end.asks("show bonding config 2", "Active Slaves (2)");
     end.quit();
 }
@@ -276,26 +234,26 @@ fn dpdk_is_a_partner() {
 fn dpdk_has_the_flow_control_and_the_losses_of_both_cables() {
     const FRAMES: usize = 300;
     let _alone = alone();
-    let held = Held::new(&[]);
-    held.verbena(&["lag", "verbena1", "--mode", "xor"]);
-    held.wait_for("a bond", || held.verbena(&["lag", "verbena1"]).matches(" active ").count() == 2);
+    let (net, _holder) = StockNet::held(&[]);
+    net.does(&["lag", "verbena1", "--mode", "xor"]);
+    wait_for_lag(&net, "no bond", || net.does(&["lag", "verbena1"]).matches(" active ").count() == 2);
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("frames.pcap");
     let frame = [&[2, 0x56, 0x42, 0, 1, 0, 2, 9, 9, 9, 9, 9, 0x88, 0xb5][..], &[7; 100]].concat();
     crate::pcap::write(&file, &vec![frame; FRAMES]);
     let reader = format!("net_pcap0,rx_pcap={}", file.display());
     // It has 256 receives, and takes nothing until it is told to.
-    let mut receiver = Testpmd::start(&held.net, &["net_verbena1"], &["-i", "--rxd=256"]);
+    let mut receiver = Testpmd::start(&net, &["net_verbena1"], &["-i", "--rxd=256"]);
     receiver.does("set flow_ctrl rx on tx off 0 0 0 0 mac_ctrl_frame_fwd off autoneg off 0\nset fwd rxonly");
     for (n, cable) in ["net_verbena0p2", "net_verbena0"].into_iter().enumerate() {
-        let mut sender = Testpmd::start(&held.net, &[&reader, cable], &["-i"]);
+        let mut sender = Testpmd::start(&net, &[&reader, cable], &["-i"]);
         sender.types("start");
         sender.asks("show port stats 1", &format!("TX-packets: {FRAMES} "));
         receiver.asks("show port stats 0", &format!("RX-missed: {} ", (n + 1) * FRAMES - 256));
         sender.quit();
     }
     for number in [0, 1] {
-        assert_eq!(held.register(1, number, port::TX_PAUSE), 0, "nobody is asked to wait");
+        assert_eq!(net.register(1, number, port::TX_PAUSE), 0, "nobody is asked to wait");
     }
     receiver.quit();
 }
@@ -304,15 +262,15 @@ fn dpdk_has_the_flow_control_and_the_losses_of_both_cables() {
 #[test]
 fn a_port_that_is_left_out_negotiates() {
     let _alone = alone();
-    let held = Held::new(&[]);
-    held.verbena(&["lag", "verbena0", "--mode", "802.3ad"]);
-    held.wait_for("a port on its own", || {
-        held.verbena(&["lag", "verbena0"]).contains("port 1 up active 0 QPs, no partner")
+    let (net, _holder) = StockNet::held(&[]);
+    net.does(&["lag", "verbena0", "--mode", "802.3ad"]);
+    wait_for_lag(&net, "no port on its own", || {
+        net.does(&["lag", "verbena0"]).contains("port 1 up active 0 QPs, no partner")
     });
-    let mut end = dpdk_bond(&held, &["net_verbena1p2"]);
+    let mut end = dpdk_bond(&net, &["net_verbena1p2"]);
     end.asks("show bonding config 1", "Active Slaves (1): [0]");
-    held.wait_for("the port with a partner", || {
-        let said = held.verbena(&["lag", "verbena0"]);
+    wait_for_lag(&net, "the port with a partner is not used", || {
+        let said = net.does(&["lag", "verbena0"]);
         said.contains("port 1 up unused")
             && said.contains("port 2 up active 0 QPs, partner 02:56:42:00:01:01")
     });
@@ -326,13 +284,13 @@ fn tshark_reads_what_bonds_say() {
     let _alone = alone();
     need("tshark");
     for wire in ["fast", "exact"] {
-        let held = Held::new(&["--wire", wire]);
+        let (net, _holder) = StockNet::held(&["--wire", wire]);
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("lacp.pcap");
         let file = path.to_str().expect("a name");
-        let mut capture = Program::start(held.net.verbena(&["capture", "-w", file]));
+        let mut capture = Program::start(net.verbena(&["capture", "-w", file]));
         capture.expect("Ctrl-C ends it", LIMIT);
-        held.bond(&["--mode", "802.3ad"]);
+        bond(&net, &["--mode", "802.3ad"]);
         let fields = ["frame.len", "eth.dst", "lacp.actor.sysid", "lacp.actor.port", "lacp.actor.state"];
         let fields = fields.iter().chain(&["lacp.partner.sysid", "_ws.malformed", "_ws.expert.severity"]);
         let mut words = vec!["-r", file, "-T", "fields", "-E", "separator=,"];
@@ -347,14 +305,11 @@ fn tshark_reads_what_bonds_say() {
                 "124,01:80:c2:00:00:02,02:56:42:00:0{system}:00,{number},0x3f,02:56:42:00:0{partner}:00,,\n"
             )
         });
-        let start = Instant::now();
         // A file that is being written may end in the midst of a packet: what is before that is read.
         let all_in = |said: String| lines.iter().all(|line| said.contains(line));
-        while start.elapsed() < LIMIT && !all_in(read()) {
-            std::thread::sleep(Duration::from_millis(200));
-        }
+        wait_for(|| format!("{wire}: not all of {lines:?} in\n{}", read()), || all_in(read()));
         capture.signal(libc::SIGINT);
-        good(capture);
+        capture.wait(LIMIT).expect_good();
         let said = read();
         for line in &lines {
             assert!(said.contains(line), "{wire}: no {line} in\n{said}");
@@ -367,15 +322,15 @@ fn tshark_reads_what_bonds_say() {
 #[test]
 fn simulated_time_shows_what_two_cables_give() {
     let _alone = alone();
-    let run = |bond: &[&str], count| {
-        let held = Held::new(&["--clock", "virtual", "--card", "cx4lx"]);
-        if !bond.is_empty() {
-            held.bond(bond);
+    let run = |options: &[&str], count| {
+        let (net, _holder) = StockNet::held(&["--clock", "virtual", "--card", "cx4lx"]);
+        if !options.is_empty() {
+            bond(&net, options);
         }
         let arguments = ["-n", "200", "-q", count];
-        let pair = Pair::new(&held.net, "ib_write_bw", &arguments);
-        let said = pair.run().unwrap_or_else(|error| panic!("{bond:?}: {error}")).client.said;
-        (first_row(&said)[3], said, held.received())
+        let pair = Pair::new(&net, "ib_write_bw", &arguments);
+        let said = pair.run().unwrap_or_else(|error| panic!("{options:?}: {error}")).client.said;
+        (first_row(&said)[3], said, received(&net))
     };
     let (one, ..) = run(&[], "4");
     let (backup, _, received) = run(&["--mode", "active-backup"], "4");
@@ -383,11 +338,11 @@ fn simulated_time_shows_what_two_cables_give() {
     assert_eq!(received[1], 0, "the backup");
     // A hash gives one port some more of the connections than the other.
     let hash = ["--mode", "xor", "--select", "hash"];
-    for (bond, count, least) in [(&hash[..2], "4", 1.8), (&hash[..], "16", 1.5)] {
-        let (both, said, received) = run(bond, count);
-        assert!(both > least * one && both < 2.01 * one, "{bond:?}: {both} MiB/s by both, {one} by one");
-        assert!(received.iter().all(|&bytes| bytes > 10 << 20), "{bond:?}: {received:?}");
-        assert_eq!(said, run(bond, count).1, "{bond:?}");
+    for (options, count, least) in [(&hash[..2], "4", 1.8), (&hash[..], "16", 1.5)] {
+        let (both, said, received) = run(options, count);
+        assert!(both > least * one && both < 2.01 * one, "{options:?}: {both} MiB/s by both, {one} by one");
+        assert!(received.iter().all(|&bytes| bytes > 10 << 20), "{options:?}: {received:?}");
+        assert_eq!(said, run(options, count).1, "{options:?}");
     }
 }
 
@@ -395,14 +350,14 @@ fn simulated_time_shows_what_two_cables_give() {
 #[test]
 fn xor_outlives_a_cable_in_simulated_time() {
     let _alone = alone();
-    let held = Held::new(&["--clock", "virtual", "--card", "cx4lx"]);
-    held.bond(&["--mode", "xor"]);
-    let pair = Pair::new(&held.net, "ib_write_bw", &["-D", "3", "-q", "4"]);
+    let (net, _holder) = StockNet::held(&["--clock", "virtual", "--card", "cx4lx"]);
+    bond(&net, &["--mode", "xor"]);
+    let pair = Pair::new(&net, "ib_write_bw", &["-D", "3", "-q", "4"]);
     let (server, client) = pair.start().unwrap_or_else(|error| panic!("{error}"));
     // What leaves by each port, of more frames than a card holds; a capture costs no simulated time.
     let leaves = || {
         let view = View { port: None, qpn: None, snaplen: 64 };
-        let capture = LiveCapture::begin(&held.net.socket(), &view).expect("a capture");
+        let capture = LiveCapture::begin(&net.socket(), &view).expect("a capture");
         let (mut by, start) = ([0; 2], Instant::now());
         while by.iter().sum::<u32>() < 5000 {
             assert!(start.elapsed() < LIMIT, "no frames: {}", client.said());
@@ -412,45 +367,44 @@ fn xor_outlives_a_cable_in_simulated_time() {
         by
     };
     assert!(leaves().iter().all(|&frames| frames > 1000));
-    held.verbena(&["link", "verbena0/1", "down"]);
+    net.does(&["link", "verbena0/1", "down"]);
     assert_eq!(leaves()[0], 0, "by a pulled cable");
-    held.verbena(&["link", "verbena0/1", "up"]);
+    net.does(&["link", "verbena0/1", "up"]);
     assert!(leaves().iter().all(|&frames| frames > 1000));
     for program in [server, client] {
-        good(program);
+        program.wait(LIMIT).expect_good();
     }
-    assert!(held.register(1, 0, port::LINK_LOST) > 0 && held.register(1, 0, port::RETRANSMITS) > 0);
+    assert!(net.register(1, 0, port::LINK_LOST) > 0 && net.register(1, 0, port::RETRANSMITS) > 0);
 }
 
 #[test]
 fn what_cannot_be_is_refused() {
     let net = StockNet::new();
-    let ended = Program::start(net.verbena(&["lag"])).wait(LIMIT);
-    assert!(!ended.good() && ended.said.contains("is not running"), "{}", ended.said);
-    let held = Held::new(&["--clock", "virtual"]);
-    held.refused(&["lag", "verbena0", "--mode", "802.3ad"], "use --mode xor");
-    let held = Held::new(&[]);
-    assert_eq!(held.verbena(&["lag"]), "verbena0 off\nverbena1 off\n");
-    held.refused(&["lag", "verbena2", "--mode", "xor"], "there is no card 2");
-    held.refused(&["lag", "mlx5_0", "--mode", "xor"], "as in verbena0");
-    held.refused(
+    net.refuses(&["lag"], "is not running");
+    let (net, _holder) = StockNet::held(&["--clock", "virtual"]);
+    net.refuses(&["lag", "verbena0", "--mode", "802.3ad"], "use --mode xor");
+    let (net, _holder) = StockNet::held(&[]);
+    assert_eq!(net.does(&["lag"]), "verbena0 off\nverbena1 off\n");
+    net.refuses(&["lag", "verbena2", "--mode", "xor"], "there is no card 2");
+    net.refuses(&["lag", "mlx5_0", "--mode", "xor"], "as in verbena0");
+    net.refuses(
         &["lag", "verbena0", "--mode", "balance-alb"],
         "possible values: 802.3ad, active-backup, xor",
     );
     // Programs that have queue pairs have ports.
     let port = free_port().to_string();
     let words = ["-oL", "ibv_rc_pingpong", "-d", "verbena0", "-g", "1", "-p", &port];
-    let mut server = held.net.start("stdbuf", &words);
+    let mut server = net.start("stdbuf", &words);
     server.expect("local address", LIMIT);
-    held.refused(&["lag", "verbena0", "--mode", "xor"], "end them first");
+    net.refuses(&["lag", "verbena0", "--mode", "xor"], "end them first");
     drop(server);
-    held.wait_for("no queue pair", || {
-        Program::start(held.net.verbena(&["lag", "verbena0", "--mode", "xor"])).wait(LIMIT).good()
+    wait_for_lag(&net, "a queue pair stays", || {
+        Program::start(net.verbena(&["lag", "verbena0", "--mode", "xor"])).wait(LIMIT).good()
     });
-    let said = held.verbena(&["lag", "verbena0"]);
+    let said = net.does(&["lag", "verbena0"]);
     assert_eq!(said, "verbena0 xor, affinity\n  port 1 up active 0 QPs\n  port 2 up active 0 QPs\n");
-    held.verbena(&["lag", "verbena0", "--off"]);
-    assert_eq!(held.verbena(&["lag", "verbena0"]), "verbena0 off\n");
-    let info = held.net.run("ibv_devinfo", &["-d", "verbena0"], LIMIT);
+    net.does(&["lag", "verbena0", "--off"]);
+    assert_eq!(net.does(&["lag", "verbena0"]), "verbena0 off\n");
+    let info = net.run("ibv_devinfo", &["-d", "verbena0"], LIMIT);
     assert!(info.contains("phys_port_cnt:\t\t\t2\n"), "{info}");
 }

@@ -11,28 +11,18 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// `verbena link`, run to its end.
 fn link(net: &StockNet, words: &[&str]) -> String {
-    let command = net.verbena(&[&["link"], words].concat());
-    let ended = Program::start(command).wait(LIMIT);
-    assert!(ended.good(), "link {words:?}: {}: {}", ended.how(), ended.said);
-    ended.said
-}
-
-/// A register of the first port of a card.
-fn register(net: &StockNet, card: u32, offset: u32) -> u64 {
-    SegmentCard::open(&net.socket(), card).expect("a card").read64(port::base(0) + offset)
+    net.does(&[&["link"], words].concat())
 }
 
 /// Starts ib_write_bw on both cards of a new net, and waits until data flows.
 fn write_bw(net: &StockNet, options: &[&str]) -> [Program; 2] {
     let pair = Pair::new(net, "ib_write_bw", options).start();
-    let mut programs: [_; 2] = pair.unwrap_or_else(|error| panic!("{error}")).into();
-    let start = Instant::now();
-    while register(net, 0, port::RX_BYTES) < 1 << 20 {
-        programs.iter_mut().for_each(|program| assert!(!program.failed(), "{}", program.said()));
-        assert!(start.elapsed() < LIMIT, "nothing comes: {}", programs[1].said());
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    programs
+    let (mut server, mut client) = pair.unwrap_or_else(|error| panic!("{error}"));
+    client.expect_that("nothing comes", |_| {
+        assert!(!server.failed(), "{}", server.said());
+        net.register(0, 0, port::RX_BYTES) >= 1 << 20
+    });
+    [server, client]
 }
 
 /// The transport repairs what a short pull loses.
@@ -53,21 +43,20 @@ fn sends_again_within(seconds: u64, wire: &str) -> bool {
     // Time-outs of a second, eight in a row: on a busy machine the pull takes longer than it is meant to.
     let programs = write_bw(&net, &["-D", &seconds.to_string(), "-u", "18"]);
     link(&net, &["verbena0/1", "down"]);
-    let during = register(&net, 0, port::RX_BYTES);
+    let during = net.register(0, 0, port::RX_BYTES);
     std::thread::sleep(Duration::from_millis(100));
-    assert_eq!(register(&net, 0, port::RX_BYTES), during, "{wire}: nothing comes through a pulled cable");
+    assert_eq!(net.register(0, 0, port::RX_BYTES), during, "{wire}: nothing comes through a pulled cable");
     link(&net, &["verbena0/1", "up"]);
-    while register(&net, 1, port::RETRANSMITS) == 0 {
+    while net.register(1, 0, port::RETRANSMITS) == 0 {
         if start.elapsed() > Duration::from_secs(seconds) {
             return false;
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert!(register(&net, 1, port::LINK_LOST) > 0, "{wire}: what was lost is counted");
+    assert!(net.register(1, 0, port::LINK_LOST) > 0, "{wire}: what was lost is counted");
     for program in programs {
-        let line = program.line().to_owned();
         let ended = program.wait(LIMIT);
-        assert!(ended.good(), "{wire}: `{line}`: {}: {}", ended.how(), ended.said);
+        assert!(ended.good(), "{wire}: {ended}");
     }
     drop(holder);
     net.expect_gone();
@@ -97,8 +86,7 @@ fn a_long_pull_ends_in_retry_exceeded() {
     let net = StockNet::new();
     let [server, client] = write_bw(&net, &["-D", "20", "-u", "10"]);
     link(&net, &["verbena1/1", "down"]);
-    let ended = client.wait(LIMIT);
-    assert!(!ended.good() && ended.said.contains("Failed status 12"), "{}: {}", ended.how(), ended.said);
+    client.wait(LIMIT).expect_refusal("Failed status 12");
     drop(server);
     net.expect_gone();
 }
@@ -155,10 +143,7 @@ fn a_switch_takes_down_one_port() {
 #[test]
 fn links_that_are_none_are_refused() {
     let net = StockNet::new();
-    let refused = |words: &[&str], why: &str| {
-        let ended = Program::start(net.verbena(&[&["link"], words].concat())).wait(LIMIT);
-        assert!(!ended.good() && ended.said.contains(why), "{words:?}: {}", ended.said);
-    };
+    let refused = |words: &[&str], why: &str| net.refuses(&[&["link"], words].concat(), why);
     refused(&["verbena0/1", "down"], "is not running");
     let _holder = net.hold(&[]);
     refused(&["verbena2/1", "down"], "there is no card 2");
@@ -185,10 +170,10 @@ fn dpdk_sees_the_link() {
         testpmd.asks("show port info 0", "Link status: down");
     }
     testpmd.types("start");
-    wait_for("nothing is counted", || register(&net, 0, port::LINK_LOST) >= 100);
-    assert_eq!(register(&net, 1, port::RX_NO_RULE), 0, "nothing arrives");
+    wait_for("nothing is counted", || net.register(0, 0, port::LINK_LOST) >= 100);
+    assert_eq!(net.register(1, 0, port::RX_NO_RULE), 0, "nothing arrives");
     link(&net, &["verbena0/1", "up"]);
-    wait_for("nothing arrives", || register(&net, 1, port::RX_NO_RULE) >= 100);
+    wait_for("nothing arrives", || net.register(1, 0, port::RX_NO_RULE) >= 100);
     testpmd.expect_that("no second event", |said| said.matches(event).count() == 2);
     // A port that is started again tells of what comes then, and not of what was.
     testpmd.does("stop\nport stop 0");
@@ -200,7 +185,7 @@ fn dpdk_sees_the_link() {
     testpmd
         .expect_that("no event of the port that was started again", |said| said.matches(event).count() == 3);
     testpmd.quit();
-    assert_eq!(silent.quit().said.matches(event).count(), 0);
+    assert_eq!(silent.quit().matches(event).count(), 0);
     net.expect_gone();
 }
 
@@ -290,12 +275,10 @@ fn bonds_negotiate_and_outlive_a_cable() {
         "the traffic went on after {took} ms, {} frames were lost",
         card.read64(port::base(busy) + port::LINK_LOST) - lost
     );
-    assert!(pulled.wait(LIMIT).good());
+    pulled.wait(LIMIT).expect_good();
     ends.iter_mut().for_each(|end| active(end, &format!("(1): [{}]", 1 - busy)));
-    let arrived = register(&net, 1, port::RX_PACKETS + (1 - busy) * port::PORT_BYTES);
-    wait_for("nothing arrives by it", || {
-        register(&net, 1, port::RX_PACKETS + (1 - busy) * port::PORT_BYTES) > arrived + 1000
-    });
+    let arrived = net.register(1, 1 - busy, port::RX_PACKETS);
+    wait_for("nothing arrives by it", || net.register(1, 1 - busy, port::RX_PACKETS) > arrived + 1000);
     link(&net, &[&format!("verbena1/{}", busy + 1), "up"]);
     ends.iter_mut().for_each(|end| active(end, "(2)"));
     drop(card);

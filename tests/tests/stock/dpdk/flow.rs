@@ -302,7 +302,7 @@ pub fn rules_that_repeat_are_refused() {
         .expect("a file");
     let file = format!("--cmdline-file={}", commands.display());
     let options = ["-i", "--rxq=2", "--txq=2", &file];
-    let said = Testpmd::start(&net, &["net_verbena0"], &options).end().said;
+    let said = Testpmd::start(&net, &["net_verbena0"], &options).end();
     let count = |text: &str| said.matches(text).count();
     assert_eq!(count("there is a rule for these frames already: destroy it first: File exists"), 10_000);
     assert_eq!(count("ETH IPV4 UDP => QUEUE"), 1);

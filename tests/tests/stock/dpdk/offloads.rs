@@ -71,10 +71,10 @@ pub fn checksums_are_those_that_testpmd_computes() {
 }
 
 /// What a verbose testpmd says of so many frames.
-fn told(receiver: Testpmd, sender: Testpmd, count: usize) -> String {
+fn told(mut receiver: Testpmd, sender: Testpmd, count: usize) -> String {
     receiver.expect_that("not all came", |said| said.matches("ol_flags").count() >= count);
     sender.quit();
-    receiver.quit().said
+    receiver.quit()
 }
 
 /// By testpmd's verbose lines.

@@ -199,7 +199,7 @@ fn what_cannot_be_cut_is_refused() {
     sender.types("set eth-peer 1 02:56:42:00:01:00\nset fwd csum\nstart");
     receiver.asks("show port stats 0", "RX-packets: 2 ");
     // What testpmd says when `rte_eth_tx_prepare` refuses.
-    let said = sender.quit().said;
+    let said = sender.quit();
     let refused = said.matches("Preparing packet burst to transmit failed: Invalid argument").count();
     assert_eq!(refused, 2, "{said}");
     receiver.quit();

@@ -24,16 +24,16 @@ fn beside(check: impl FnOnce(&[Host; 2])) {
     // Which makes datagrams and receives what comes back.
     let forth = forwards("net_verbena0", "--forward-mode=flowgen");
     let comes = |card: u32| {
-        let before = register(&net, card, port::RX_PACKETS);
-        wait_for("DPDK gets no frames", || register(&net, card, port::RX_PACKETS) > before + 10_000);
+        let before = net.register(card, 0, port::RX_PACKETS);
+        wait_for("DPDK gets no frames", || net.register(card, 0, port::RX_PACKETS) > before + 10_000);
     };
     comes(1);
     comes(0);
     check(&hosts);
     comes(1);
     comes(0);
-    let packets = |ended: tests::stock::Ended| -> u64 {
-        let all = ended.said.rsplit("RX-packets: ").next().unwrap_or_default();
+    let packets = |said: String| -> u64 {
+        let all = said.rsplit("RX-packets: ").next().unwrap_or_default();
         all.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
     };
     assert!(packets(forth.quit()) > 10_000);
@@ -62,8 +62,7 @@ fn iperf3_beside_flows_that_dpdk_takes() {
             server.expect("Server listening", LIMIT);
             let said = a.run(&[&["iperf3", "-c", ADDRESS[1], "-n", "20M"], options].concat());
             assert!(said.contains("iperf Done."), "{said}");
-            let ended = server.wait(LIMIT);
-            assert!(ended.good(), "{}", ended.said);
+            server.wait(LIMIT).expect_good();
         }
     });
 }
@@ -107,7 +106,7 @@ fn ssh_beside_flows_that_dpdk_takes() {
             ["ssh", "-F", "/dev/null", "-i", &user, "-p", "2222", "-o", &knows, "-o", "BatchMode=yes"];
         let address = format!("root@{}", ADDRESS[1]);
         let ended = Program::start(a.command(&[&words[..], &[&address, "true"]].concat())).wait(LIMIT);
-        assert!(ended.good(), "{}: {}; the server said: {}", ended.how(), ended.said, server.said());
+        assert!(ended.good(), "{ended}\nthe server said: {}", server.said());
         let said = a.run(&[&words[..], &[&address, "echo $((6 * 7))"]].concat());
         assert!(said.ends_with("42\n"), "{said}");
     });

@@ -52,7 +52,7 @@ impl Served {
     fn end(mut self) {
         assert!(!self.server.has_ended(), "{}", self.server.said());
         drop(self.server);
-        ran(&self.net, &["port", "down", "verbena0/1"]);
+        self.net.does(&["port", "down", "verbena0/1"]);
     }
 }
 
@@ -101,7 +101,7 @@ fn jumbo_frames_pass_by() {
     for bytes in ["3000", "8972"] {
         let ping = ["ping", "-c", "3", "-i", "0.1", "-W", "1", "-M", "do", "-s", bytes, SERVER];
         let ended = Program::start(served.host.command(&ping)).wait(LIMIT);
-        assert!(ended.said.contains("3 packets transmitted, 0 received"), "{}: {}", ended.how(), ended.said);
+        assert!(ended.said.contains("3 packets transmitted, 0 received"), "{ended}");
         served.both_cores_answer();
     }
     served.end();
