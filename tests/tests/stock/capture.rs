@@ -11,17 +11,14 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use driver::Registers;
-use fpga_regs::regs::{self, port};
-use model::attach::SegmentCard;
+use fpga_regs::regs::port;
 use model::wire::frame;
 use tests::loopback_address;
 use tests::pcap::records;
-use tests::stock::{
-    alone, free_port, need, until_answered, wait_until_listening, Both, Pair, Program, StockNet,
-};
+use tests::stock::{alone, free_port, need, until_answered, wait_for, Both, Pair, Program, StockNet};
 
 use self::reading::{packets, Packet};
+use crate::raw_ethernet::posted;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -40,9 +37,7 @@ fn begin(net: &StockNet, words: &[&str]) -> Program {
         if !capture.failed() {
             return capture;
         }
-        let line = capture.line().to_owned();
-        let ended = capture.wait(LIMIT);
-        assert!(ended.said.contains("captures already"), "`{line}`: {}", ended.said);
+        capture.wait(LIMIT).expect_refusal("captures already");
     }
 }
 
@@ -65,10 +60,7 @@ fn numbers(said: &str) -> (u64, u64) {
 
 /// Waits for a good end. Gives what it said.
 fn good(program: Program) -> String {
-    let line = program.line().to_owned();
-    let ended = program.wait(LIMIT);
-    assert!(ended.good(), "`{line}`: {}: {}", ended.how(), ended.said);
-    ended.said
+    program.wait(LIMIT).expect_good()
 }
 
 /// Waits for the end of a capture.
@@ -82,17 +74,11 @@ fn interrupted(capture: Program) -> (u64, u64) {
     ended(capture)
 }
 
-fn received(net: &StockNet) -> u64 {
-    SegmentCard::open(&net.socket(), 0).expect("a card").read64(port::base(0) + port::RX_BYTES)
-}
-
 /// Waits until the first card has received `bytes` more. By the wall clock: in simulated time whoever asks takes part.
 fn flow(net: &StockNet, bytes: u64) {
-    let (start, before) = (Instant::now(), received(net));
-    while received(net) < before + bytes {
-        assert!(start.elapsed() < LIMIT, "nothing comes");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let received = || net.register(0, 0, port::RX_BYTES);
+    let before = received();
+    wait_for("nothing comes", || received() >= before + bytes);
 }
 
 /// Starts a server and a client.
@@ -501,7 +487,7 @@ fn a_port_that_leads_outside_is_captured() {
             nets[side].0.start("ibv_rc_pingpong", &[&arguments, host].concat())
         };
         let mut server = side(0, &[]);
-        assert!(wait_until_listening(&mut server, tcp, LIMIT), "{}", server.said());
+        server.expect_listening(tcp);
         let client = side(1, &["localhost"]);
         Both::of([client, server], 2 * LIMIT)?;
         Ok((files, addresses, nets, captures))
@@ -550,13 +536,7 @@ fn whole_frames_are_captured() {
     };
     let captures = [begin_file(&net, &files.path("packets"), &["--port", "verbena0/1"]), begin(&net, &[])];
     let mut server = side("verbena0", "--server", 0);
-    let start = Instant::now();
-    while SegmentCard::open(&net.socket(), 0).expect("a card").read32(regs::RECVS_WAITING) == 0 {
-        assert!(start.elapsed() < LIMIT, "it posts no receives: {}", server.said());
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    // It still has two changes of state to do then, before it spins.
-    server.expect_work(Duration::from_millis(200), LIMIT);
+    posted(&net, &mut server);
     let client = side("verbena1", "--client", 1);
     [client, server].into_iter().for_each(|program| drop(good(program)));
     captures.iter().for_each(|capture| capture.signal(libc::SIGINT));
@@ -576,10 +556,7 @@ fn whole_frames_are_captured() {
 #[test]
 fn what_cannot_be_captured_is_refused() {
     let net = StockNet::new();
-    let refused = |words: &[&str], why: &str| {
-        let ended = Program::start(net.verbena(&[&["capture"], words].concat())).wait(LIMIT);
-        assert!(!ended.good() && ended.said.contains(why), "{words:?}: {}: {}", ended.how(), ended.said);
-    };
+    let refused = |words: &[&str], why: &str| net.refuses(&[&["capture"], words].concat(), why);
     let files = Files::new();
     let file = files.path("kept");
     std::fs::write(&file, "of another net").unwrap();

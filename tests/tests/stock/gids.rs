@@ -1,12 +1,11 @@
 //! GIDs of VLANs and of RoCE version 1, with stock programs: what the tables say, and each frame that is sent.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use driver::Registers;
 use fpga_regs::regs::port;
-use model::attach::{listeners, SegmentCard};
-use tests::stock::{free_port, need, wait_until_listening, Pair, Program, StockNet};
+use model::attach::listeners;
+use tests::stock::{free_port, need, Pair, Program, StockNet};
 
 use crate::pcap::read;
 
@@ -133,6 +132,8 @@ fn both_ends_are_alike_or_hear_nothing() {
     for wire in ["fast", "exact"] {
         let others = ["--gid", "1=10.108.0.2,vlan=108", "--roce-v1", "--wire", wire];
         let (net, _holder) = StockNet::held(&[&IN_VLAN[..], &others].concat());
+        // What the server's port drops, since no queue pair takes it.
+        let dropped = || net.register(0, 0, port::RX_NO_QP);
         // The server has 0 to 2 of version 2 and 3 to 5 of version 1, the client, with another VLAN, 0 to 3 and 4 to 7.
         for (server, client) in [("2", "3"), ("2", "1"), ("1", "2"), ("1", "5"), ("4", "1")] {
             let number = free_port();
@@ -140,21 +141,16 @@ fn both_ends_are_alike_or_hear_nothing() {
             let options = ["-n", "1", "-p", &at, "-d"];
             let here = [&options[..], &["verbena0", "-g", server]].concat();
             let mut listens = net.start("ibv_rc_pingpong", &here);
-            assert!(wait_until_listening(&mut listens, number, LIMIT), "{}", listens.said());
-            let before = dropped(&net);
+            listens.expect_listening(number);
+            let before = dropped();
             let there = [&options[..], &["verbena1", "-g", client, "localhost"]].concat();
             let ended = net.start("ibv_rc_pingpong", &there).wait(LIMIT);
             let said = ended.said;
             assert!(said.contains("transport retry counter exceeded"), "{wire} {server} {client}: {said}");
-            let counted = dropped(&net) - before;
+            let counted = dropped() - before;
             assert!(counted > 0, "{wire} {server} {client}: nothing was counted as dropped");
         }
     }
-}
-
-/// Packets that the first port of the first card has dropped, since no queue pair takes them.
-fn dropped(net: &StockNet) -> u64 {
-    SegmentCard::open(&net.socket(), 0).expect("a card").read64(port::base(0) + port::RX_NO_QP)
 }
 
 /// Connections by address go by the VLAN of the address.
@@ -165,14 +161,10 @@ fn connections_by_address_stay_in_the_vlan() {
     let path = directory.path().join("sent.pcap");
     let file = path.to_str().expect("a plain path");
     let (net, holder) = StockNet::held(&[&IN_VLAN[..], &["--pcap", file]].concat());
-    let server = net.start("rping", &["-s", "-a", "10.107.0.1", "-C", "3", "-V"]);
-    let start = Instant::now();
-    while !listeners(&net.socket()).expect("the net").contains(&7174) {
-        assert!(start.elapsed() < LIMIT, "{}", server.said());
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let mut server = net.start("rping", &["-s", "-a", "10.107.0.1", "-C", "3", "-V"]);
+    server.expect_that("it does not listen", |_| listeners(&net.socket()).expect("the net").contains(&7174));
     net.run("rping", &["-c", "-a", "10.107.0.1", "-C", "3", "-V"], LIMIT);
-    assert!(server.wait(LIMIT).good());
+    server.wait(LIMIT).expect_good();
     drop(holder);
     net.expect_gone();
     let frames = read(&path);
@@ -183,21 +175,14 @@ fn connections_by_address_stay_in_the_vlan() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    let said = |options: &[&str]| {
-        let ended = Program::start(StockNet::new().command(options, "true", &[])).wait(LIMIT);
-        assert!(!ended.good(), "{options:?}: {}", ended.said);
-        ended.said
+    let refused = |options: &[&str], why: &str| {
+        Program::start(StockNet::new().command(options, "true", &[])).wait(LIMIT).expect_refusal(why);
     };
     let udp = ["--port", "0=udp:127.0.0.1"];
-    for (option, expected) in [
-        (&["--gid", "0=10.0.0.1,vlan=107"][..], "use another medium"),
-        (&["--roce-v1"], "carries RoCE version 2 only"),
-    ] {
-        let said = said(&[&udp[..], option].concat());
-        assert!(said.contains(expected), "{option:?}: {said}");
-    }
-    assert!(said(&["--gid", "7=10.0.0.1"]).contains("the net has the cards 0 to 1"));
-    assert!(said(&["--gid", "0=10.0.0.1,vlan=5000"]).contains("vlan=1 to vlan=4094"));
+    refused(&[&udp[..], &["--gid", "0=10.0.0.1,vlan=107"]].concat(), "use another medium");
+    refused(&[&udp[..], &["--roce-v1"]].concat(), "carries RoCE version 2 only");
+    refused(&["--gid", "7=10.0.0.1"], "the net has the cards 0 to 1");
+    refused(&["--gid", "0=10.0.0.1,vlan=5000"], "vlan=1 to vlan=4094");
 }
 
 /// tshark finds the VLAN and its priority, packets of InfiniBand in both versions, and nothing malformed.

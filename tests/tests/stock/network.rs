@@ -2,10 +2,10 @@
 
 use std::fs::read_link;
 use std::net::{IpAddr, Ipv6Addr};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use model::attach::listeners;
-use tests::stock::{compile_c, keepers, need, Pair, StockNet};
+use tests::stock::{compile_c, keepers, need, wait_for, Pair, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -97,14 +97,12 @@ fn addresses_interfaces_and_cards_find_each_other() {
     assert_eq!(said, owners.concat());
     // And stock programs meet at each.
     for address in addresses {
-        let server = net.start("rping", &["-s", "-a", address, "-C", "2", "-V"]);
-        let start = Instant::now();
-        while !listeners(&net.socket()).expect("the net").contains(&7174) {
-            assert!(start.elapsed() < LIMIT, "{address}: {}", server.said());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let mut server = net.start("rping", &["-s", "-a", address, "-C", "2", "-V"]);
+        server.expect_that("it does not listen", |_| {
+            listeners(&net.socket()).expect("the net").contains(&7174)
+        });
         net.run("rping", &["-c", "-a", address, "-C", "2", "-V"], LIMIT);
-        assert!(server.wait(LIMIT).good(), "{address}");
+        server.wait(LIMIT).expect_good();
     }
 }
 
@@ -192,11 +190,7 @@ fn nothing_is_left_of_a_network() {
     }
     holder.signal(libc::SIGKILL);
     drop(holder);
-    let start = Instant::now();
-    while in_use() {
-        assert!(start.elapsed() < LIMIT, "{network} is still in use");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_for(|| format!("{network} is still in use"), || !in_use());
     // The next program of that name gets a network again.
     assert_ne!(net.run("readlink", &["/proc/self/ns/net"], LIMIT).trim(), "");
 }
@@ -231,10 +225,7 @@ fn addresses_become_gids(net: &StockNet, launcher: &[&str]) {
         "ip addr del 10.1.2.3/24 dev verbena1p1 && ip addr add fd00::7/64 dev verbena1p1 nodad && echo done",
     );
     assert!(said.contains("done"), "{said}");
-    let start = Instant::now();
-    while !run(table).contains("fd00:0000:0000:0000:0000:0000:0000:0007") {
-        assert!(start.elapsed() < LIMIT, "{}", run(table));
-    }
+    wait_for(|| run(table), || run(table).contains("fd00:0000:0000:0000:0000:0000:0000:0007"));
 }
 
 #[test]

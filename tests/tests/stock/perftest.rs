@@ -210,18 +210,13 @@ fn run_infinitely(program: &str, devices: [&str; 2]) {
     let mut pair = Pair::new(&net, program, &["-F", "--run_infinitely", "-D", "1"]);
     pair.devices = devices;
     let (server, mut client) = pair.start().expect("both start");
-    let start = Instant::now();
     // Each line has a calibration of its own, which a busy machine may spoil: 0.00 is no figure.
     let figures = |said: &str| rows(said).iter().filter(|row| row[3] > 0.0).count();
-    while figures(&client.said()) < 2 {
-        assert!(!client.has_ended(), "{} ended: {}", pair.line(), client.said());
-        assert!(start.elapsed() < LIMIT, "{} prints nothing: {}", pair.line(), client.said());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    client.expect_that("it prints no figures", |said| figures(said) >= 2);
     for side in [client, server] {
         side.signal(libc::SIGINT);
         let ended = side.wait(LIMIT);
-        assert!(ended.status.is_some(), "{}: {} after Ctrl-C\n{}", pair.line(), ended.how(), ended.said);
+        assert!(ended.status.is_some(), "after Ctrl-C: {ended}");
     }
     net.expect_gone();
 }

@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 use model::segment::Segment;
 use tests::stock::{
-    alone, compile_c, cpu_time, free_port, keepers, need, wait_until_listening, Ended, Pair, Program,
-    StockNet,
+    alone, compile_c, cpu_time, free_port, keepers, need, wait_for, Ended, Pair, Program, StockNet,
 };
 use tests::Random;
 
@@ -33,7 +32,7 @@ fn duel(net: &StockNet, program: &Built, card: &str, seconds: &str) -> [Program;
     let port = free_port();
     let text = port.to_string();
     let mut server = net.start(&program.path, &["verbena0", &text, "-", seconds]);
-    assert!(wait_until_listening(&mut server, port, LIMIT), "the server does not listen: {}", server.said());
+    server.expect_listening(port);
     let client = net.start(&program.path, &[card, &text, "localhost", seconds]);
     [server, client]
 }
@@ -100,9 +99,7 @@ fn kill_rounds(card: &str, seed: u64) {
     let mut used = Vec::new();
     for _ in 0..2 {
         for side in duel(&net, &program, card, "0.2") {
-            let line = side.line().to_owned();
-            let ended = side.wait(LIMIT);
-            assert!(ended.good(), "`{line}` after the kills: {}\n{}", ended.how(), ended.said);
+            side.wait(LIMIT).expect_good();
         }
         used.push(segment(&net).0);
     }
@@ -140,8 +137,7 @@ fn a_kill_while_starting_harms_nobody() {
         assert!(said.contains("PORT_ACTIVE"), "round {round}: {said}");
     }
     for side in duel(&net, &program, "verbena1", "0.1") {
-        let ended = side.wait(LIMIT);
-        assert!(ended.good(), "{}\n{}", ended.how(), ended.said);
+        side.wait(LIMIT).expect_good();
     }
     settle(&net, before);
 }
@@ -149,12 +145,8 @@ fn a_kill_while_starting_harms_nobody() {
 /// The segment holds no more than before, within what its tables may keep.
 fn settle(net: &StockNet, before: u64) {
     const TABLES: u64 = 8 << 20;
-    let start = Instant::now();
-    while segment(net).0 > before + TABLES {
-        let now = segment(net).0;
-        assert!(start.elapsed() < LIMIT, "the segment grew from {before} to {now} bytes");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let now = || segment(net).0;
+    wait_for(|| format!("the segment grew from {before} to {} bytes", now()), || now() <= before + TABLES);
 }
 
 /// Group and session of a process.
@@ -216,7 +208,7 @@ fn perftest_survives_nothing_but_ends() {
         dead.signal(libc::SIGKILL);
         let ended = other.wait(LIMIT);
         let noticed = ended.said.contains("error") && ended.status.is_some_and(|status| !status.success());
-        assert!(noticed, "{}, victim {victim}: {}\n{}", pair.line(), ended.how(), ended.said);
+        assert!(noticed, "{}, victim {victim}: {ended}", pair.line());
     }
     let arguments = ["-F", "-n", "100"];
     let pair = Pair::new(&net, "ib_send_bw", &arguments);
@@ -242,7 +234,7 @@ fn nothing_is_left() {
         }
         for side in sides {
             let ended = side.wait(LIMIT);
-            assert!(kill || ended.good(), "{}\n{}", ended.how(), ended.said);
+            assert!(kill || ended.good(), "{ended}");
         }
         net.expect_gone();
         let holders = holders(identity);
@@ -273,8 +265,7 @@ fn a_killed_keeper_is_replaced() {
     std::thread::sleep(Duration::from_millis(50));
     drop(sides);
     for side in duel(&net, &program, "verbena1", "0.1") {
-        let ended = side.wait(LIMIT);
-        assert!(ended.good(), "with a new keeper: {}\n{}", ended.how(), ended.said);
+        side.wait(LIMIT).expect_good();
     }
     net.expect_gone();
     assert!(keepers(net.name()).is_empty());
@@ -291,7 +282,7 @@ fn who_polls_does_not_wait_for_the_keeper() {
     rarely.signal(libc::SIGUSR1);
     let ended = rarely.wait(LIMIT);
     net.signal_keeper(libc::SIGCONT);
-    assert!(ended.good(), "beside a stopped keeper: {}\n{}", ended.how(), ended.said);
+    ended.expect_good();
     net.expect_gone();
 }
 
@@ -308,10 +299,10 @@ fn nets_are_apart() {
         Program::start(net.command(&["--network", "host"], &program.path, arguments))
     };
     let mut server = start(&net, &["verbena0", &text, "-", "0"]);
-    assert!(wait_until_listening(&mut server, port, LIMIT));
+    server.expect_listening(port);
     let client = start(&other, &["verbena1", &text, "localhost", "0"]);
     let ended = client.wait(LIMIT);
-    assert!(matches!(lost(&ended), Some((RETRY_EXCEEDED, 15, _))), "{}\n{}", ended.how(), ended.said);
+    assert!(matches!(lost(&ended), Some((RETRY_EXCEEDED, 15, _))), "{ended}");
 }
 
 #[test]
@@ -337,12 +328,12 @@ fn a_child_does_not_keep_its_dead_parent_alive() {
     let port = free_port();
     let text = port.to_string();
     let mut server = net.start(&program.path, &["verbena0", &text, "-", "0", "child"]);
-    assert!(wait_until_listening(&mut server, port, LIMIT));
+    server.expect_listening(port);
     let mut client = net.start(&program.path, &["verbena1", &text, "localhost", "0"]);
     client.expect("connected", LIMIT);
     server.signal(libc::SIGKILL);
     let ended = client.wait(LIMIT);
-    assert!(lost(&ended).is_some(), "{}\n{}", ended.how(), ended.said);
+    assert!(lost(&ended).is_some(), "{ended}");
 }
 
 #[test]
@@ -369,12 +360,11 @@ fn a_keeper_without_descriptors_waits() {
     command.arg("--nofile=200:").arg(run.get_program()).args(run.get_args());
     command.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let _holder = Program::start(command);
-    let start = Instant::now();
     let mut held = Vec::new();
-    while held.is_empty() {
-        assert!(start.elapsed() < LIMIT, "the net does not start");
+    wait_for("the net does not start", || {
         held.extend(Segment::hold(&net.socket()).ok());
-    }
+        !held.is_empty()
+    });
     let keeper = net.keeper();
     let limits = fs::read_to_string(format!("/proc/{keeper}/limits")).expect("the keeper's limits");
     let files = limits.lines().find(|line| line.starts_with("Max open files")).expect("a limit of files");

@@ -3,12 +3,12 @@
 //! The two sides do not talk before they begin, and the server waits for ever for a frame that is lost; so each client
 //! starts when the card says that the server has posted its receives.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use driver::Registers;
 use fpga_regs::regs::{self, port};
 use model::attach::SegmentCard;
-use tests::stock::{alone, check_report, need, rows, until_calibrated, Kind, Program, StockNet};
+use tests::stock::{alone, check_report, need, rows, until_calibrated, Both, Kind, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const MAC: [&str; 2] = ["02:56:42:00:00:00", "02:56:42:00:01:00"];
@@ -20,22 +20,17 @@ const IPV6: [&str; 2] = ["fd00::1", "fd00::2"];
 /// More than a server still has to do when it has posted its receives, or just before: two changes of state. Then it spins.
 const MOMENT: Duration = Duration::from_millis(200);
 
-/// Waits until a server has posted receives; gives its card.
-fn posted(net: &StockNet, server: &mut Program) -> SegmentCard {
-    let start = Instant::now();
+/// Waits until a server on the first card has posted receives; gives the card.
+pub fn posted(net: &StockNet, server: &mut Program) -> SegmentCard {
+    // A net starts with its first program.
+    let open = || net.socket().exists().then(|| SegmentCard::open(&net.socket(), 0).ok()).flatten();
     let mut card = None;
-    loop {
-        // A net starts with its first program.
-        card = card
-            .or_else(|| net.socket().exists().then(|| SegmentCard::open(&net.socket(), 0).ok()).flatten());
-        if let Some(card) = card.take_if(|card| card.read32(regs::RECVS_WAITING) > 0) {
-            server.expect_work(MOMENT, LIMIT);
-            return card;
-        }
-        let alive = !server.has_ended() && start.elapsed() < LIMIT;
-        assert!(alive, "`{}` posts no receives; it said:\n{}", server.line(), server.said());
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    server.expect_that("it posts no receives", |_| {
+        card = card.take().or_else(open);
+        card.as_ref().is_some_and(|card| card.read32(regs::RECVS_WAITING) > 0)
+    });
+    server.expect_work(MOMENT, LIMIT);
+    card.expect("it has receives")
 }
 
 /// A server and a client of a raw test.
@@ -89,17 +84,10 @@ impl<'a> Frames<'a> {
 
     fn run_once(&self, net: &StockNet) -> Result<(), String> {
         let [server, client] = self.start(net);
-        let line = client.line().to_owned();
-        let client = client.wait(LIMIT);
-        let server = server.wait(if client.good() { LIMIT } else { Duration::ZERO });
-        let said =
-            format!("server: {}\n{}\nclient: {}\n{}", server.how(), server.said, client.how(), client.said);
-        if !(server.good() && client.good()) {
-            return Err(format!("`{line}`:\n{said}"));
-        }
+        let both = Both::of([client, server], LIMIT)?;
         let words: Vec<&str> = self.arguments.split_whitespace().collect();
-        check_report(&client.said, Kind::of(self.program, &words))
-            .map_err(|error| format!("{line}: {error}\n{said}"))
+        check_report(&both.client.said, Kind::of(self.program, &words))
+            .map_err(|error| format!("{}: {error}\n{}", both.client.line, both.report()))
     }
 }
 
@@ -165,10 +153,10 @@ fn a_group() {
     let (client, server) = (client.wait(LIMIT), server.wait(LIMIT));
     for side in [&client, &server] {
         let received: Vec<f64> = rows(&side.said).concat();
-        assert_eq!(received.get(..2), Some(&[512.0, 2000.0][..]), "{}\n{}", side.how(), side.said);
+        assert_eq!(received.get(..2), Some(&[512.0, 2000.0][..]), "{side}");
     }
-    assert!(client.good(), "{}\n{}", client.how(), client.said);
-    assert!(server.good() || server.how() == "ended by signal 11", "{}\n{}", server.how(), server.said);
+    client.expect_good();
+    assert!(server.good() || server.how() == "ended by signal 11", "{server}");
     net.expect_gone();
 }
 
@@ -222,9 +210,8 @@ fn a_stopped_receiver_does_not_stop_the_wire() {
     let mut server = frames.side(&net, 0);
     let card = posted(&net, &mut server);
     server.signal(libc::SIGSTOP);
-    let client = frames.side(&net, 1).wait(LIMIT);
-    assert!(client.good(), "{}\n{}", client.how(), client.said);
-    assert_eq!(rows(&client.said).len(), 1, "{}", client.said);
+    let said = frames.side(&net, 1).wait(LIMIT).expect_good();
+    assert_eq!(rows(&said).len(), 1, "{said}");
     let dropped = card.read64(port::base(0) + port::RX_NO_RECV);
     assert!(dropped > 10_000, "{dropped} frames were dropped and counted");
     server.signal(libc::SIGCONT);

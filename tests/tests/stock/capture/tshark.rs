@@ -1,9 +1,8 @@
 //! Captures as tshark reads them.
 
 use std::process::Command;
-use std::time::Instant;
 
-use tests::stock::{alone, need, Pair, StockNet};
+use tests::stock::{alone, need, wait_for, Pair, StockNet};
 
 use super::{begin, begin_file, good, interrupted, numbers, Files, LIMIT};
 
@@ -96,15 +95,11 @@ fn tshark_reads_the_connection_manager() {
     let capture = begin_file(&net, &path, &["--qp", "1"]);
     let server = net.start("rping", &["-s", "-C", "3", "-a", "198.18.0.1"]);
     // Until the server listens, others are rejected.
-    let start = Instant::now();
-    loop {
+    wait_for("rping is rejected", || {
         let client = net.start("rping", &["-c", "-C", "3", "-a", "198.18.0.1"]).wait(LIMIT);
-        if client.good() {
-            break;
-        }
-        let early = client.said.contains("REJECTED") && start.elapsed() < LIMIT;
-        assert!(early, "rping: {}: {}", client.how(), client.said);
-    }
+        assert!(client.good() || client.said.contains("REJECTED"), "{client}");
+        client.good()
+    });
     good(server);
     interrupted(capture);
     let read = tshark(&["-r", path.to_str().unwrap()]);

@@ -1,7 +1,7 @@
 //! Open vSwitch with DPDK, a switch whose ports are the card's: all of its files are in a directory of the test.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use driver::Registers;
 use fpga_regs::regs::port;
@@ -34,10 +34,7 @@ impl Ovs {
         let listens = format!("--remote=p{socket}");
         let words = [&data[..], &listens, "--no-chdir"];
         let mut database = Program::start(of_ovs(&directory, "usr/sbin/ovsdb-server", &words));
-        wait_for("the database does not listen", || {
-            assert!(!database.has_ended(), "{}", database.said());
-            directory.path().join("db.sock").exists()
-        });
+        database.expect_that("it does not listen", |_| directory.path().join("db.sock").exists());
         let files = EalFiles::new();
         let memory = "--no-huge --legacy-mem -m 512 --no-pci";
         let extra = format!("other_config:dpdk-extra={memory} --file-prefix {}", files.prefix);
@@ -92,16 +89,8 @@ impl Ovs {
     }
 
     /// Waits until it answers so.
-    fn says(&self, question: &[&str], what: &str, is: impl Fn(&str) -> bool) {
-        let start = Instant::now();
-        loop {
-            let said = self.ask(question);
-            if is(&said) {
-                return;
-            }
-            assert!(start.elapsed() < LIMIT, "{what}: {said}");
-            std::thread::sleep(Duration::from_millis(100));
-        }
+    fn says(&self, question: &[&str], instead: &str, is: impl Fn(&str) -> bool) {
+        wait_for(|| format!("{instead}: {}", self.ask(question)), || is(&self.ask(question)));
     }
 }
 
@@ -122,11 +111,7 @@ fn control(directory: &tempfile::TempDir, words: &[&str]) -> Command {
 }
 
 fn ran(command: Command) -> String {
-    let program = Program::start(command);
-    let line = program.line().to_owned();
-    let ended = program.wait(LIMIT);
-    assert!(ended.good(), "`{line}`: {}: {}", ended.how(), ended.said);
-    ended.said
+    Program::start(command).wait(LIMIT).expect_good()
 }
 
 /// The kernel's side of the switch, and an address that testpmd answers for, as it does for any.
@@ -228,7 +213,7 @@ fn bonds_of_a_switch_and_of_dpdk_negotiate() {
         wait_for("no answers", || answers(ping) >= before + more);
     };
     let link = |member: u32, state: &str| {
-        ran(net.verbena(&["link", &format!("verbena0/{}", member + 1), state]));
+        net.does(&["link", &format!("verbena0/{}", member + 1), state]);
     };
     goes_on(&ping, 10);
     for _ in 0..2 {
@@ -267,22 +252,22 @@ fn bonds_of_a_switch_and_of_a_card_negotiate() {
     let net = StockNet::new();
     let ovs = Ovs::start(&net);
     ovs.bonds();
-    ran(net.verbena(&["lag", "verbena1", "--mode", "802.3ad"]));
+    net.does(&["lag", "verbena1", "--mode", "802.3ad"]);
     let mut host = Testpmd::start(&net, &["net_verbena1"], &["-i", "--forward-mode=icmpecho"]);
     host.types("start");
     ovs.uses_both();
     let said = ovs.ask(&LACP);
     assert_eq!(said.matches("partner sys_id: 02:56:42:00:01:00").count(), 2, "{said}");
-    let in_use = || ran(net.verbena(&["lag", "verbena1"])).matches(" up active ").count() == 2;
+    let in_use = || net.does(&["lag", "verbena1"]).matches(" up active ").count() == 2;
     wait_for("the card does not use both ports", in_use);
     address(&net);
     reaches(&net);
     pings(&net, &[]);
     for member in ["verbena0/1", "verbena0/2"] {
-        ran(net.verbena(&["link", member, "down"]));
+        net.does(&["link", member, "down"]);
         reaches(&net);
         pings(&net, &[]);
-        ran(net.verbena(&["link", member, "up"]));
+        net.does(&["link", member, "up"]);
         ovs.uses_both();
         wait_for("the card does not use both ports again", in_use);
     }
