@@ -22,8 +22,7 @@ fn perftest(launcher: &[&str], test: &str, options: &[&str], column: &str) -> Ve
     let mut command = Command::new(verbena());
     command.args(["perftest", "--clock", "virtual", "--out"]).arg(directory.path().join("out"));
     command.args(launcher).arg(test).args(options).env("XDG_RUNTIME_DIR", directory.path());
-    let ended = Program::start(command).wait(LIMIT);
-    assert!(ended.good(), "{test} {options:?}: {}; it said:\n{}", ended.how(), ended.said);
+    Program::start(command).wait(LIMIT).expect_good();
     table(&directory.path().join("out/results.csv"), column)
 }
 

@@ -2,9 +2,9 @@
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tests::stock::{compile_c, free_port, keepers, verbena, wait_until_listening, Program, StockNet};
+use tests::stock::{compile_c, free_port, keepers, verbena, wait_for, Program, StockNet};
 use tests::Random;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -44,7 +44,7 @@ fn witnessed(kills: u32, seed: u64) {
             victims.push(net.start(&duel, &["verbena0", &port.to_string(), "-", "0"]));
         }
         for (n, port) in ports.into_iter().enumerate() {
-            assert!(wait_until_listening(&mut victims[n], port, LIMIT), "{}", victims[n].said());
+            victims[n].expect_listening(port);
             victims.push(net.start(&duel, &["verbena1", &port.to_string(), "localhost", "0"]));
         }
         victims[2..].iter_mut().for_each(|client| client.expect("connected", LIMIT));
@@ -61,7 +61,7 @@ fn witnessed(kills: u32, seed: u64) {
     watching.signal(TERMINATE);
     let ended = watching.wait(LIMIT);
     println!("{killed} kills beside: {}", ended.said.trim());
-    assert!(ended.good(), "{}: {}", ended.how(), ended.said);
+    ended.expect_good();
     net.expect_gone();
 }
 
@@ -110,8 +110,8 @@ fn beside_a_client_that_dies((program, side): (&str, &str), kills: u32, seed: u6
     witness.signal(TERMINATE);
     let [witness, server] = [witness, server].map(|program| program.wait(LIMIT));
     println!("{killed} kills beside: {}", witness.said.trim());
-    assert!(witness.good(), "{}: {}", witness.how(), witness.said);
-    assert!(server.good(), "{}: {}", server.how(), server.said);
+    witness.expect_good();
+    server.expect_good();
     net.expect_gone();
 }
 
@@ -182,8 +182,7 @@ fn datagrams_do_not_wait_for_those_of_others() {
     for [hub, client] in pairs {
         client.signal(TERMINATE);
         for program in [client, hub] {
-            let ended = program.wait(LIMIT);
-            assert!(ended.good(), "{}: {}", ended.how(), ended.said);
+            program.wait(LIMIT).expect_good();
         }
     }
     net.expect_gone();
@@ -201,11 +200,7 @@ fn a_killed_keeper_leaves_nothing_for_long() {
     let keeper = net.keeper();
     let status = Command::new("kill").args(["-9", &keeper.to_string()]).status();
     assert!(status.is_ok_and(|status| status.success()));
-    let until = Instant::now() + LIMIT;
-    while !keepers(net.name()).is_empty() {
-        assert!(Instant::now() < until, "the keeper is still there");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_for("the keeper is still there", || keepers(net.name()).is_empty());
     let (socket, note) = (net.socket(), net.socket().with_extension("json"));
     assert!(socket.exists() && note.exists());
     // The program works on with what it has mapped.
@@ -221,6 +216,5 @@ fn a_killed_keeper_leaves_nothing_for_long() {
     // A net of that name is a new one.
     net.run("true", &[], LIMIT);
     working.signal(TERMINATE);
-    let ended = working.wait(LIMIT);
-    assert!(ended.good(), "{}: {}", ended.how(), ended.said);
+    working.wait(LIMIT).expect_good();
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use model::attach::simulated_time;
 use model::segment::Segment;
-use tests::stock::{free_port, need, wait_until_listening, Program, StockNet};
+use tests::stock::{free_port, need, Both, Program, StockNet};
 
 /// How long one run may take.
 const LIMIT: Duration = Duration::from_secs(240);
@@ -114,19 +114,21 @@ fn run(machine: Machine, launcher: &[&str], program: &str, arguments: &[&str]) -
     let number = port.to_string();
     let words = |device: &'static str| [&[program, "-d", device, "-p", number.as_str()], arguments].concat();
     let mut server = side(&net, &options, machine, &words("verbena0"));
-    let listens = wait_until_listening(&mut server, port, LIMIT);
-    assert!(listens, "the server of {program} does not listen; it said:\n{}", server.said());
+    server.expect_listening(port);
     let hold = Segment::hold(&net.socket()).expect("the net runs");
     let client = side(&net, &options, machine, &[words("verbena1").as_slice(), &["localhost"]].concat());
-    let (client, server) = (client.wait(LIMIT), server.wait(LIMIT));
-    let what = format!("{program} {} on {machine:?}", arguments.join(" "));
-    assert!(client.good(), "{what}: client: {}; it said:\n{}", client.how(), client.said);
-    assert!(server.good(), "{what}: server: {}; it said:\n{}", server.how(), server.said);
+    let both = Both::of([client, server], LIMIT).unwrap_or_else(|error| panic!("on {machine:?}: {error}"));
     let time = simulated_time(&net.socket()).expect("the net still runs").expect("in simulated time");
     drop(hold);
     net.expect_gone();
     let read = |file| fs::read(file).expect("the recorded file");
-    Result { server: server.said, client: client.said, capture: read(&pcap), trace: read(&trace), time }
+    Result {
+        server: both.server.said,
+        client: both.client.said,
+        capture: read(&pcap),
+        trace: read(&trace),
+        time,
+    }
 }
 
 /// Where two results differ first.

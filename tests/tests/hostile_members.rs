@@ -62,12 +62,7 @@ fn scribbled(rounds: u64, first: u64, options: &[&str]) {
             }
             let ended = program.wait(LIMIT);
             let crashed = ended.status.and_then(|status| status.signal());
-            assert!(
-                crashed.is_none(),
-                "seed {seed}, {place}: a member crashed: {}: {}",
-                ended.how(),
-                ended.said
-            );
+            assert!(crashed.is_none(), "seed {seed}, {place}: a member crashed: {ended}");
             fates.failed += u32::from(!ended.good());
             fates.well += u32::from(ended.good());
         }
@@ -99,9 +94,8 @@ fn who_sleeps_is_told_that_the_cards_are_lost() {
     let mut sleeper = net.start(&fatal, &[]);
     sleeper.expect("ready", LIMIT);
     net.run(&scribble, &["verbena0", "1", "0", "condemn"], LIMIT);
-    let ended = sleeper.wait(LIMIT);
-    assert!(ended.good(), "{}: {}", ended.how(), ended.said);
-    assert_eq!(ended.said.matches("is lost").count(), 2, "{}", ended.said);
+    let said = sleeper.wait(LIMIT).expect_good();
+    assert_eq!(said.matches("is lost").count(), 2, "{said}");
 }
 
 #[test]

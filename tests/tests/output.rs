@@ -92,8 +92,7 @@ dial()";
     let net = StockNet::new();
     let mut command = net.command(&[], "python3", &["-c", speak]);
     command.env("VERBENA_LOG", "1");
-    let ended = Program::start(command).wait(Duration::from_secs(60));
-    assert!(ended.good(), "{}: {}", ended.how(), ended.said);
+    Program::start(command).wait(Duration::from_secs(60)).expect_good();
 }
 
 /// Runs perftest with a capture to a full disk, or to a good one.
@@ -130,8 +129,8 @@ fn perftest(options: &[&str], full: bool) -> tests::stock::Ended {
 fn a_capture_that_is_not_complete_is_told() {
     for options in [&[][..], &["--wire", "exact"], &["--clock", "virtual"]] {
         let ended = perftest(options, true);
-        assert_eq!(ended.status.and_then(|status| status.code()), Some(1), "{options:?}: {}", ended.said);
-        assert!(ended.said.contains("frames.pcap is not complete: No space left"), "{}", ended.said);
-        assert!(perftest(options, false).good(), "{options:?}");
+        assert_eq!(ended.status.and_then(|status| status.code()), Some(1), "{ended}");
+        ended.expect_refusal("frames.pcap is not complete: No space left");
+        perftest(options, false).expect_good();
     }
 }

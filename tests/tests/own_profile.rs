@@ -31,12 +31,8 @@ fn latency(changes: &[(&str, &str)], test: &str, options: &[&str]) -> f64 {
     let mut command = Command::new(verbena());
     command.args(["perftest", "--clock", "virtual", "--card"]).arg(profile(directory.path(), changes));
     command.arg("--out").arg(directory.path().join("out")).arg(test).args(options);
-    let ended = Program::start({
-        command.env("XDG_RUNTIME_DIR", directory.path());
-        command
-    })
-    .wait(LIMIT);
-    assert!(ended.good(), "{}; it said:\n{}", ended.how(), ended.said);
+    command.env("XDG_RUNTIME_DIR", directory.path());
+    Program::start(command).wait(LIMIT).expect_good();
     let table = fs::read_to_string(directory.path().join("out/results.csv")).expect("results");
     let mut lines = table.lines().filter(|line| !line.starts_with('#'));
     let place = lines.next().and_then(|names| names.split(',').position(|name| name == "t_typical[usec]"));
@@ -74,6 +70,5 @@ fn what_is_held_back_is_not_lost_when_a_cq_is_armed_for_less() {
     let profile = profile(directory.path(), &held);
     let options = ["--clock", "virtual", "--card", profile.to_str().expect("a path in UTF-8")];
     let net = StockNet::new();
-    let ended = Program::start(net.command(&options, &moderate, &["own"])).wait(LIMIT);
-    assert!(ended.good() && ended.said.contains("not lost"), "{}; it said:\n{}", ended.how(), ended.said);
+    Program::start(net.command(&options, &moderate, &["own"])).wait(LIMIT).expect_good_saying("not lost");
 }

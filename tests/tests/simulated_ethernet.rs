@@ -78,9 +78,9 @@ fn run(net: &StockNet, options: &[&str], program: &str, arguments: &str) -> [Vec
     let client = side(net, options, program, arguments, 1);
     let (client, server) = (client.wait(LIMIT), server.wait(LIMIT));
     [server, client].map(|side| {
-        assert!(side.good(), "{program} {arguments} {options:?}: {}; it said:\n{}", side.how(), side.said);
-        let mut rows = rows(&side.said);
-        assert_eq!(rows.len(), 1, "{program} {arguments}: it said:\n{}", side.said);
+        let said = side.expect_good();
+        let mut rows = rows(&said);
+        assert_eq!(rows.len(), 1, "{program} {arguments}: it said:\n{said}");
         rows.remove(0)
     })
 }
@@ -177,13 +177,8 @@ fn frames_wait_for_receives_and_not_for_ever() {
     let said = [0, 1].map(|_| {
         let ended =
             Program::start(StockNet::new().command(&["--clock", "virtual"], &program, &[])).wait(LIMIT);
-        assert!(
-            ended.good() && ended.said.contains("all patient"),
-            "{}; it said:\n{}",
-            ended.how(),
-            ended.said
-        );
-        ended.said.lines().find(|line| line.contains("all patient")).map(str::to_owned)
+        let said = ended.expect_good_saying("all patient");
+        said.lines().find(|line| line.contains("all patient")).map(str::to_owned)
     });
     assert_eq!(said[0], said[1]);
 }
@@ -199,9 +194,7 @@ fn frames_share_a_port_with_rdma() {
     let line = ended.said.lines().find_map(|line| line.strip_prefix("us: "));
     let times: Vec<f64> =
         line.unwrap_or("").split_whitespace().map(|word| word.parse().expect("a number")).collect();
-    let &[frames, write, with_write, with_frames] = &times[..] else {
-        panic!("{}; it said:\n{}", ended.how(), ended.said)
-    };
+    let &[frames, write, with_write, with_frames] = &times[..] else { panic!("{ended}") };
     let bytes = f64::from(COUNT * 1514);
     // Around the payload of a packet: Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4; the RETH of the first one is 16.
     let packets = (bytes / 1024.0).ceil();

@@ -4,11 +4,11 @@
 #[path = "two_machines/machines.rs"]
 mod machines;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use machines::{Machine, Two};
 use model::attach::listeners;
-use tests::stock::{need, wait_until_listening, Program};
+use tests::stock::{need, Program};
 
 /// For one line, on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -51,28 +51,14 @@ fn blocks() -> Vec<Vec<Line>> {
 
 /// Waits until a server takes clients.
 fn wait_until_ready(machine: &Machine, server: &mut Program, command: &str) {
-    let until = Instant::now() + LIMIT;
-    let by_address = ["-R", "rping"];
-    let ready = if by_address.iter().any(|word| command.contains(word)) {
+    if ["-R", "rping"].iter().any(|word| command.contains(word)) {
         let listens = || listeners(&machine.socket()).is_ok_and(|ports| !ports.is_empty());
-        poll(until, || listens() || server.has_ended())
+        server.expect_that("it does not listen", |_| listens());
     } else if command.contains("sleep") {
-        poll(until, || machine.socket().exists() || server.has_ended())
+        server.expect_that("no net", |_| machine.socket().exists());
     } else {
-        wait_until_listening(server, TCP, LIMIT)
-    };
-    let over = !ready || server.has_ended();
-    assert!(!over, "`{command}` does not listen; it said:\n{}", server.said());
-}
-
-fn poll(until: Instant, mut is: impl FnMut() -> bool) -> bool {
-    while Instant::now() < until {
-        if is() {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(5));
+        server.expect_listening(TCP);
     }
-    false
 }
 
 /// What perftest says with `-R` when its client was faster than its server: it connects twice, and the server does not listen
@@ -109,28 +95,21 @@ fn attempt(two: &Two, block: &[Line]) -> Result<(), String> {
     };
     let line = block.last().expect("a line");
     let ended = Program::start(two.machine(line.name).command(&line.command)).wait(LIMIT);
-    let how = format!("{}:\n{}", ended.how(), ended.said);
     let other = || server.as_ref().map(Program::said).unwrap_or_default();
     let early = line.command.contains(" -R") && ended.said.contains(TOO_EARLY);
     if early || BUSY.iter().any(|text| ended.said.contains(text) || other().contains(text)) {
-        let how = format!("{how}\nthe other:\n{}", other());
+        let how = format!("{ended}\nthe other:\n{}", other());
         drop(server);
         two.expect_gone();
         return Err(how);
     }
-    assert!(ended.good(), "`{}` {how}\nthe other:\n{}", line.command, other());
+    assert!(ended.good(), "{ended}\nthe other:\n{}", other());
     for text in line.prints.iter().filter(|text| *text != "...") {
-        assert!(
-            ended.said.lines().any(|said| said == text),
-            "`{}`: no `{text}`:\n{}",
-            line.command,
-            ended.said
-        );
+        assert!(ended.said.lines().any(|said| said == text), "no `{text}`: {ended}");
     }
     // One that only keeps the net up is ended with it.
     if let Some(server) = server.take().filter(|server| !server.line().contains("sleep 600")) {
-        let (line, ended) = (server.line().to_owned(), server.wait(LIMIT));
-        assert!(ended.good(), "`{line}` {}:\n{}", ended.how(), ended.said);
+        server.wait(LIMIT).expect_good();
     }
     two.expect_gone();
     Ok(())
@@ -225,7 +204,7 @@ fn the_path_mtu_is_what_the_interfaces_have_room_for() {
         let [one, other] = ["one", "two"].map(|name| two.machine(name));
         let line = format!("ip link set eth0 mtu {bytes}");
         for machine in [one, other] {
-            assert!(Program::start(machine.command(&line)).wait(LIMIT).good(), "{line}");
+            Program::start(machine.command(&line)).wait(LIMIT).expect_good();
         }
         let line = "verbena run --port 0=udp:192.0.2.1 -- ibv_devinfo -d verbena0 -i 1";
         let ended = Program::start(one.command(line)).wait(LIMIT);

@@ -69,10 +69,9 @@ fn exchange<C: Card, D: Card>(x: &mut Peer<C>, y: &mut Peer<D>) {
 /// Ends a server as a user does; it must go well and take its socket along.
 fn end(server: Program, socket: &Path) -> String {
     server.signal(libc::SIGTERM);
-    let ended = server.wait(SOON);
-    assert!(ended.good(), "the server {}: {}", ended.how(), ended.said);
+    let said = server.wait(SOON).expect_good();
     assert!(!socket.exists(), "the socket stays");
-    ended.said
+    said
 }
 
 #[test]

@@ -7,8 +7,8 @@ use fpga_regs::regs::port;
 use model::attach::SegmentCard;
 use model::segment::Segment;
 use tests::stock::{
-    alone, check_report, compile_c, first_row, free_port, keepers, rows, wait_until_listening, Ended, Kind,
-    Pair, Program, StockNet,
+    alone, check_report, compile_c, first_row, free_port, keepers, rows, Both, Ended, Kind, Pair, Program,
+    StockNet,
 };
 
 const LIMIT: Duration = Duration::from_secs(240);
@@ -71,7 +71,7 @@ fn the_example_programs_of_libibverbs() {
     }
     let net = StockNet::new();
     let ended = Program::start(net.command(VIRTUAL, "ibv_devinfo", &["-v"])).wait(LIMIT);
-    assert!(ended.good() && ended.said.contains("PORT_ACTIVE"), "{}\n{}", ended.how(), ended.said);
+    ended.expect_good_saying("PORT_ACTIVE");
     net.expect_gone();
 }
 
@@ -150,9 +150,8 @@ fn a_run_without_end_ends_with_ctrl_c() {
     client.signal(libc::SIGINT);
     server.signal(libc::SIGINT);
     for side in [client, server] {
-        let line = side.line().to_owned();
         let ended = side.wait(LIMIT);
-        assert!(ended.status.is_some(), "`{line}` continues after SIGINT; it said:\n{}", ended.said);
+        assert!(ended.status.is_some(), "after SIGINT: {ended}");
     }
     net.expect_gone();
 }
@@ -164,14 +163,12 @@ fn forks_and_threads() {
     let forks = compile_c("forks", directory.path());
     let net = StockNet::new();
     for way in ["fork", "vfork", "exec", "spawn", "system"] {
-        let ended = Program::start(net.command(VIRTUAL, &forks, &[way, "verbena1"])).wait(LIMIT);
-        assert!(ended.good() && ended.said.contains("OK"), "{way}: {}\n{}", ended.how(), ended.said);
+        Program::start(net.command(VIRTUAL, &forks, &[way, "verbena1"])).wait(LIMIT).expect_good_saying("OK");
     }
     let threads = compile_c("threads", directory.path());
     for way in ["separate", "shared"] {
         let arguments = [way, "verbena1", "50"];
-        let ended = Program::start(net.command(VIRTUAL, &threads, &arguments)).wait(LIMIT);
-        assert!(ended.good() && ended.said.contains("OK"), "{way}: {}\n{}", ended.how(), ended.said);
+        Program::start(net.command(VIRTUAL, &threads, &arguments)).wait(LIMIT).expect_good_saying("OK");
     }
     net.expect_gone();
 }
@@ -191,7 +188,7 @@ fn struck(program: &str, arguments: &[&str], victim: usize, signal: i32) -> (End
         Program::start(command)
     };
     let mut server = side("verbena0", &[]);
-    assert!(wait_until_listening(&mut server, port, LIMIT), "no server: {}", server.said());
+    server.expect_listening(port);
     let mut client = side("verbena1", &["localhost"]);
     // In the midst of the traffic, which comes after the calibration of perftest's clock.
     let card = SegmentCard::open(&net.socket(), 0).expect("the card opens");
@@ -230,7 +227,7 @@ fn killed_peers() {
         ("ib_read_lat", "-D", 0),
     ] {
         let (ended, net, dead) = struck(program, &["-F", option, "600"], victim, libc::SIGKILL);
-        let what = format!("{program}, victim {victim}: {}\n{}", ended.how(), ended.said);
+        let what = format!("victim {victim}: {ended}");
         // A survivor with a message in flight completes it in error. In a ping-pong it may be the other's turn: then
         // the 600 s go by at once, and the peer is missed when both say good-bye.
         let failed = ended.status.is_some_and(|status| !status.success()) && ended.said.contains("error");
@@ -247,7 +244,7 @@ fn killed_peers() {
 fn a_stopped_peer_is_named() {
     for victim in [0, 1] {
         let (ended, net, stopped) = struck("ib_send_lat", &["-F", "-D", "600"], victim, libc::SIGSTOP);
-        let what = format!("victim {victim}: {}\n{}", ended.how(), ended.said);
+        let what = format!("victim {victim}: {ended}");
         assert_eq!(ended.status.and_then(|status| status.code()), Some(124), "{what}");
         let pid = stopped.pid();
         let named = format!("process {pid} (ib_send_lat), which is stopped");
@@ -268,9 +265,8 @@ fn opening_a_card_does_not_wait_for_ever() {
     let held = segment.lock(LIMIT).expect("nobody keeps the lock");
     let ended = Program::start(net.command(VIRTUAL, "ibv_devinfo", &["-d", "verbena1"])).wait(LIMIT);
     drop(held);
-    let what = format!("{}\n{}", ended.how(), ended.said);
-    assert!(ended.status.is_some_and(|status| !status.success()), "{what}");
-    assert!(ended.said.contains(&format!("by process {}", std::process::id())), "{what}");
+    assert!(ended.status.is_some(), "{ended}");
+    ended.expect_refusal(&format!("by process {}", std::process::id()));
 }
 
 /// A server without a client is not stuck: it waits longer than simulated time may stand still.
@@ -282,16 +278,15 @@ fn waiting_for_a_client_is_no_standstill() {
     let mut command = net.command(VIRTUAL, "ib_send_bw", &["-p", &number, "-n", "10"]);
     command.env("VERBENA_PATIENCE", "6");
     let mut server = Program::start(command);
-    assert!(wait_until_listening(&mut server, port, LIMIT), "no server: {}", server.said());
+    server.expect_listening(port);
     let since = Instant::now();
     while since.elapsed() < Duration::from_secs(8) {
         assert!(!server.has_ended(), "the server ended: {}", server.said());
         std::thread::sleep(Duration::from_millis(20));
     }
     let words = ["-p", &number, "-n", "10", "-d", "verbena1", "localhost"];
-    let client = Program::start(net.command(VIRTUAL, "ib_send_bw", &words)).wait(LIMIT);
-    let server = server.wait(LIMIT);
-    assert!(client.good() && server.good(), "{}\n{}", client.said, server.said);
+    let client = Program::start(net.command(VIRTUAL, "ib_send_bw", &words));
+    Both::of([client, server], LIMIT).unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[test]

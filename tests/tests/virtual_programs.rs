@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tests::stock::{compile_c, free_port, need, wait_until_listening, Ended, Program, StockNet};
+use tests::stock::{compile_c, free_port, need, Both, Ended, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const VIRTUAL: &[&str] = &["--clock", "virtual"];
@@ -22,10 +22,9 @@ fn ordinary() -> &'static Path {
 
 fn run(program: &Path, arguments: &[&str]) -> String {
     let net = StockNet::new();
-    let ended = Program::start(net.command(VIRTUAL, program, arguments)).wait(LIMIT);
-    assert!(ended.good() && ended.said.contains("OK"), "{arguments:?}: {}\n{}", ended.how(), ended.said);
+    let said = Program::start(net.command(VIRTUAL, program, arguments)).wait(LIMIT).expect_good_saying("OK");
     net.expect_gone();
-    ended.said
+    said
 }
 
 /// Each of them twice.
@@ -104,12 +103,10 @@ fn waits_for_the_last(how: &str, count: u32) -> String {
         Program::start(net.command(VIRTUAL, PYTHON, &[&script, role, &port, how, &count]))
     };
     let mut server = start("serve");
-    assert!(wait_until_listening(&mut server, port, LIMIT), "{}", server.said());
-    let (client, server) = (start("connect").wait(LIMIT), server.wait(LIMIT));
-    let said = format!("{}{}", server.said, client.said);
-    assert!(server.good() && client.good(), "{how} of {count}: {}, {}\n{said}", server.how(), client.how());
+    server.expect_listening(port);
+    let both = Both::of([start("connect"), server], LIMIT).unwrap_or_else(|error| panic!("{error}"));
     net.expect_gone();
-    said
+    both.server.said + &both.client.said
 }
 
 /// A write ends the wait for any number of connections, and at the same time.
@@ -132,7 +129,7 @@ fn has_room(program: &Path, arguments: &[&str], most: u32, why: &str) {
         let ended = Program::start(command).wait(LIMIT);
         let code = ended.status.and_then(|status| status.code());
         let (expected, says) = if count == most { (0, "OK") } else { (124, why) };
-        assert!(code == Some(expected) && ended.said.contains(says), "{}\n{}", ended.how(), ended.said);
+        assert!(code == Some(expected) && ended.said.contains(says), "{ended}");
         net.expect_gone();
     }
 }
@@ -157,11 +154,10 @@ fn a_net_has_so_many_threads() {
 fn the_limits_are_those_of_the_machines_clock() {
     let limits = |options: &[&str]| {
         let net = StockNet::new();
-        let ended = Program::start(net.command(options, "ibv_devinfo", &["-v"])).wait(LIMIT);
-        assert!(ended.good(), "{}\n{}", ended.how(), ended.said);
+        let said = Program::start(net.command(options, "ibv_devinfo", &["-v"])).wait(LIMIT).expect_good();
         let of_queues =
             |line: &&str| line.contains("max_cqe") || line.contains("max_qp_wr") || line.contains("max_sge");
-        ended.said.lines().filter(of_queues).map(str::to_owned).collect::<Vec<_>>()
+        said.lines().filter(of_queues).map(str::to_owned).collect::<Vec<_>>()
     };
     let by_machine = limits(&[]);
     assert_eq!(by_machine.len(), 8, "two cards");
@@ -170,13 +166,9 @@ fn the_limits_are_those_of_the_machines_clock() {
 
 /// A process that waits for ever, started first; it stays until dropped.
 fn waits_for_ever(net: &StockNet, what: &str) -> Program {
-    let program = Program::start(net.command(VIRTUAL, ordinary(), &[what]));
+    let mut program = Program::start(net.command(VIRTUAL, ordinary(), &[what]));
     // It has a card when its net runs.
-    let since = Instant::now();
-    while !net.socket().exists() {
-        assert!(since.elapsed() < LIMIT, "no net: {}", program.said());
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    program.expect_that("no net", |_| net.socket().exists());
     program
 }
 
@@ -187,7 +179,7 @@ fn a_deadline_beside_one_who_waits_for_ever() {
         let net = StockNet::new();
         let other = waits_for_ever(&net, other);
         let ended = Program::start(net.command(VIRTUAL, ordinary(), &["tsc"])).wait(LIMIT);
-        assert!(ended.good(), "{}\n{}\n{}", ended.how(), ended.said, other.said());
+        assert!(ended.good(), "{ended}\nthe other:\n{}", other.said());
         drop(other);
         net.expect_gone();
     }
@@ -202,7 +194,7 @@ fn who_cannot_go_on_says_why() {
         program.expect("nothing has happened in simulated time for 4 s, nobody else is on this net", LIMIT);
         program.signal(libc::SIGTERM);
         let ended = program.wait(LIMIT);
-        assert!(ended.status.is_some() && !ended.good(), "{what}: {}\n{}", ended.how(), ended.said);
+        assert!(ended.status.is_some() && !ended.good(), "{ended}");
         net.expect_gone();
     }
 }
@@ -242,5 +234,5 @@ fn two_that_cannot_go_on_end() {
         code == Some(124) && ended.said.contains("simulated time stood still for 2 s")
     };
     // The one that is left is alone on its net.
-    assert!(gave_up(&one) || gave_up(&other), "{}\n{}\n{}\n{}", one.how(), one.said, other.how(), other.said);
+    assert!(gave_up(&one) || gave_up(&other), "{one}\n{other}");
 }

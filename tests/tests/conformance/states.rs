@@ -1,11 +1,11 @@
 //! The states of a queue pair: the drained send queue (SQD), the send queue in error (SQE), and the
 //! attributes that each step needs (`ibv_modify_qp(3)`, IB spec 10.3.1).
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use driver::{AttrMask, QpAttr};
 use fpga_regs::{Access, CqeStatus, EventKind, QpState, QpType, WqeOpcode};
-use tests::{expect_async, expect_no_event, on_one_and_two_cards, Cards, Net, Options, Peer};
+use tests::{expect_async, expect_no_event, on_one_and_two_cards, wait_for, Cards, Net, Options, Peer};
 
 fn small() -> Options {
     Options { depth: 64, bytes: 1 << 18, timeout: 14, cqes: 256, ..Default::default() }
@@ -39,12 +39,8 @@ fn an_idle_queue_is_drained_at_once_and_goes_on_in_rts() {
             x.expect(2);
             x.expect(3);
             // Of UC the completion says only that it was sent.
-            let until = Instant::now() + Duration::from_secs(2);
             let arrived = || y.buffer[20_000..22_000] == x.buffer[..2000];
-            while qp_type == QpType::UC && !arrived() {
-                assert!(Instant::now() < until, "the data do not arrive");
-                std::thread::yield_now();
-            }
+            wait_for("the data do not arrive", || qp_type == QpType::RC || arrived());
             assert!(arrived());
             expect_no_event(&x.device);
         });
@@ -125,12 +121,7 @@ fn a_time_out_in_sqd_resends_what_was_sent() {
         let before = x.device.query_port(1).expect("a port").counter("ACK_TIMEOUTS");
         x.post(&wrs);
         x.drain();
-        let timed_out = || x.device.query_port(1).expect("a port").counter("ACK_TIMEOUTS") > before;
-        let until = Instant::now() + Duration::from_secs(30);
-        while !timed_out() {
-            assert!(Instant::now() < until, "no time-out within 30 s");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        wait_for("no time-out", || x.device.query_port(1).expect("a port").counter("ACK_TIMEOUTS") > before);
         expect_no_event(&x.device);
         y.rtr(x.qp.qpn(), x.gid(), x.options.psn);
         for n in 0..6 {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use tests::stock::{Program, StockNet, Testpmd};
+use tests::stock::{StockNet, Testpmd};
 
 use super::*;
 
@@ -73,16 +73,12 @@ fn bonding_agrees_with_dpdk() {
     pings(&mut guest);
     // What is outside is not told, but LACP finds out.
     for port in ["verbena0/1", "verbena0/2"] {
-        let link = |state: &str| {
-            let ended = Program::start(net.verbena(&["link", port, state])).wait(SHORT);
-            assert!(ended.good(), "{}", ended.said);
-        };
-        link("down");
+        net.does(&["link", port, "down"]);
         waits_for(&mut guest, "a link that carries nothing is used", |said| {
             said.contains(&partner) && said.contains("Number of ports: 1")
         });
         pings(&mut guest);
-        link("up");
+        net.does(&["link", port, "up"]);
         waits_for(&mut guest, "they do not agree again", |said| {
             said.contains(&partner) && said.contains("Number of ports: 2")
         });

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use super::{bound, A, B, CARD, LONG, SHORT};
 use tests::guest::{Machine, Options, Served};
-use tests::stock::{free_port, until_calibrated, verbena, wait_until_listening, Program};
+use tests::stock::{free_port, until_calibrated, verbena, Program};
 
 /// Server and client of a test in the guest, each on a card of its own.
 fn pair(guest: &mut Machine, program: &str, arguments: &str) -> String {
@@ -87,13 +87,12 @@ fn stock_perftest_between_this_machine_and_the_guest() {
                 .args(arguments.split(' '))
                 .env("XDG_RUNTIME_DIR", served.runtime());
             let mut server = Program::start(command);
-            assert!(wait_until_listening(&mut server, port, SHORT), "the server said:\n{}", server.said());
+            server.expect_listening(port);
             let client = format!(
                 "verbena run -q --device vfio:{A} -- {program} -d verbena0 -p {port} {arguments} 10.0.2.2"
             );
             let said = guest.good(&client, LONG);
-            let ended = server.wait(SHORT);
-            assert!(ended.good(), "{}; it said:\n{}", ended.how(), ended.said);
+            server.wait(SHORT).expect_good();
             said
         };
         let said = until_calibrated(run, String::clone);

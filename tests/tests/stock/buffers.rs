@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tests::stock::{alone, compile_c, Program, StockNet};
 
+const LIMIT: Duration = Duration::from_secs(60);
+
 /// Another thread refills a buffer the moment that it sees the completion.
 #[test]
 fn a_buffer_belongs_to_the_program_once_its_message_is_complete() {
@@ -14,13 +16,7 @@ fn a_buffer_belongs_to_the_program_once_its_message_is_complete() {
         for transport in ["ud", "uc"] {
             let net = StockNet::new();
             let command = net.command(&[wire], &reuse, &[transport, "verbena1", "300"]);
-            let ended = Program::start(command).wait(Duration::from_secs(60));
-            assert!(
-                ended.good() && ended.said.contains("OK"),
-                "{wire} {transport}: {}\n{}",
-                ended.how(),
-                ended.said
-            );
+            Program::start(command).wait(LIMIT).expect_good_saying("OK");
         }
     }
 }
@@ -35,13 +31,7 @@ fn the_side_whose_memory_goes_is_the_one_that_failed() {
     for how in ["cut", "killed"] {
         for what in ["read", "write"] {
             let net = StockNet::new();
-            let ended = Program::start(net.command(&[], &gone, &[how, what])).wait(Duration::from_secs(60));
-            assert!(
-                ended.good() && ended.said.contains("OK"),
-                "{how} {what}: {}\n{}",
-                ended.how(),
-                ended.said
-            );
+            net.start(&gone, &[how, what]).wait(LIMIT).expect_good_saying("OK");
         }
     }
 }
@@ -58,10 +48,9 @@ fn what_cannot_be_read_is_a_local_error_of_its_sender() {
     {
         let net = StockNet::new();
         for transport in ["rc", "uc", "ud", "unready"] {
-            let ended =
-                Program::start(net.command(options, &unread, &[transport])).wait(Duration::from_secs(60));
+            let ended = Program::start(net.command(options, &unread, &[transport])).wait(LIMIT);
             if !ended.good() || !ended.said.contains("OK") {
-                wrong += &format!("{options:?} {transport}: {}\n{}\n", ended.how(), ended.said);
+                wrong += &format!("{ended}\n");
             }
         }
     }
@@ -74,6 +63,5 @@ fn what_is_gathered_does_not_pile_up() {
     let directory = tempfile::tempdir().unwrap();
     let gather = compile_c("gather", directory.path());
     let net = StockNet::new();
-    let ended = Program::start(net.command(&[], &gather, &[])).wait(Duration::from_secs(60));
-    assert!(ended.good() && ended.said.contains("OK"), "{}\n{}", ended.how(), ended.said);
+    net.start(&gather, &[]).wait(LIMIT).expect_good_saying("OK");
 }

@@ -59,7 +59,7 @@ fn reads_among_writes_succeed_on_a_wire_that_reorders() {
         let launcher = ["--clock", "virtual", "--wire", "exact", &fault];
         let ended =
             Program::start(net.command(&launcher, &lossy, &[seed, "8"])).wait(Duration::from_secs(60));
-        assert!(ended.good() && ended.said.contains("OK"), "seed {seed}: {}\n{}", ended.how(), ended.said);
+        ended.expect_good_saying("OK");
     }
 }
 
@@ -72,12 +72,9 @@ fn the_record_of_a_killed_program_is_whole() {
     let net = StockNet::new();
     let launcher = ["--wire", "exact", "--snaplen", "100", "--pcap", path.to_str().unwrap()];
     let pair = Pair { launcher: &launcher, ..Pair::new(&net, "ib_write_bw", &["-D", "20", "-s", "65536"]) };
-    let (server, client) = pair.start().expect("both start");
-    let start = std::time::Instant::now();
-    while std::fs::metadata(&path).map_or(0, |file| file.len()) < 20_000_000 {
-        assert!(start.elapsed().as_secs() < 20, "no frames; the client said:\n{}", client.said());
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
+    let (server, mut client) = pair.start().expect("both start");
+    let recorded = || std::fs::metadata(&path).map_or(0, |file| file.len());
+    client.expect_that("no frames", |_| recorded() >= 20_000_000);
     client.signal(libc::SIGKILL);
     drop(client);
     drop(server);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tests::stock::{compile, free_port, wait_until_listening, Ended, Program, StockNet};
+use tests::stock::{compile, free_port, Both, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -25,12 +25,13 @@ fn built() -> Examples {
     Examples { server, client, _directory: directory }
 }
 
-fn both(net: &StockNet, launcher: &[&str], examples: &Examples, card: &str, more: &[&str]) -> (Ended, Ended) {
+/// Runs both to their good ends.
+fn both(net: &StockNet, launcher: &[&str], examples: &Examples, card: &str, more: &[&str]) -> Both {
     let (server, port) = listening(net, launcher, examples, more);
     let mut arguments = vec!["localhost", "-d", card, "-p", &port];
     arguments.extend(more);
-    let client = net.start(&examples.client, &arguments).wait(LIMIT);
-    (server.wait(LIMIT), client)
+    let client = net.start(&examples.client, &arguments);
+    Both::of([client, server], LIMIT).unwrap_or_else(|error| panic!("{launcher:?}: {error}"))
 }
 
 /// The server, started with options of `verbena run`, and its TCP port.
@@ -40,7 +41,7 @@ fn listening(net: &StockNet, launcher: &[&str], examples: &Examples, more: &[&st
     let mut arguments = vec!["-d", "verbena0", "-p", &text];
     arguments.extend(more);
     let mut server = Program::start(net.command(launcher, &examples.server, &arguments));
-    assert!(wait_until_listening(&mut server, port, LIMIT), "the server does not listen: {}", server.said());
+    server.expect_listening(port);
     (server, text)
 }
 
@@ -49,17 +50,15 @@ fn the_examples_run_on_two_cards_and_on_one() {
     let (net, examples) = (StockNet::new(), built());
     for (card, more) in [("verbena1", vec![]), ("verbena0", vec![]), ("verbena1", vec!["-g", "0", "-i", "2"])]
     {
-        let (server, client) = both(&net, &[], &examples, card, &more);
-        let report =
-            format!("server: {}\n{}\nclient: {}\n{}", server.how(), server.said, client.how(), client.said);
-        assert!(server.good() && client.good(), "client on {card} {more:?}:\n{report}");
+        let both = both(&net, &[], &examples, card, &more);
+        let report = both.report();
         for line in
             ["WRITE, READ back: equal", "in one post, one completion: equal", "as expected", "client: OK"]
         {
-            assert!(client.said.contains(line), "no `{line}`:\n{report}");
+            assert!(both.client.said.contains(line), "no `{line}`:\n{report}");
         }
-        assert!(server.said.contains("answered 1000 messages"), "{report}");
-        println!("{}", client.said);
+        assert!(both.server.said.contains("answered 1000 messages"), "{report}");
+        println!("{}", both.client.said);
     }
     net.expect_gone();
 }
@@ -71,9 +70,8 @@ fn the_server_takes_completions_in_any_order() {
     for nth in ["40", "40..42"] {
         let net = StockNet::new();
         let fault = format!("drop ack from=verbena1 nth={nth}");
-        let (server, client) = both(&net, &["--fault", &fault], &examples, "verbena1", &[]);
-        assert!(client.good(), "{fault}: {}: {}\nserver: {}", client.how(), client.said, server.said);
-        assert!(server.good() && server.said.contains("answered 1000 messages"), "{fault}: {}", server.said);
+        let both = both(&net, &["--fault", &fault], &examples, "verbena1", &[]);
+        assert!(both.server.said.contains("answered 1000 messages"), "{fault}: {}", both.report());
     }
 }
 
@@ -82,7 +80,7 @@ fn the_examples_say_what_is_wrong() {
     let (net, examples) = (StockNet::new(), built());
     let client = |arguments: &[&str]| {
         let ended = net.start(&examples.client, arguments).wait(LIMIT);
-        assert_eq!(ended.status.and_then(|status| status.code()), Some(1), "{}: {}", ended.how(), ended.said);
+        assert_eq!(ended.status.and_then(|status| status.code()), Some(1), "{ended}");
         ended.said
     };
     assert!(client(&[]).contains("usage:"));
@@ -101,7 +99,7 @@ fn a_server_notices_that_its_client_is_gone() {
     // Half of a client: connects, and is gone.
     net.run("bash", &["-c", &format!("exec 3<>/dev/tcp/localhost/{port}")], LIMIT);
     let ended = server.wait(LIMIT);
-    assert!(ended.said.contains("closed the TCP connection early"), "{}: {}", ended.how(), ended.said);
+    assert!(ended.said.contains("closed the TCP connection early"), "{ended}");
 }
 
 /// The benchmark's program whose receiver sums what it gets: it checks the sum.
@@ -110,6 +108,5 @@ fn a_receiver_reads_what_was_sent() {
     let directory = tempfile::tempdir().expect("a directory");
     let program = tests::stock::compile_c("reader", directory.path());
     let net = StockNet::new();
-    let ended = net.start(&program, &["verbena0", "verbena1", "65536", "200"]).wait(LIMIT);
-    assert!(ended.good(), "{}; it said:\n{}", ended.how(), ended.said);
+    net.run(&program, &["verbena0", "verbena1", "65536", "200"], LIMIT);
 }

@@ -38,7 +38,7 @@ fn each_core_of_the_client_gets_the_answers_to_its_questions() {
     let both =
         |said: &str| [" from core 0", " from core 1"].iter().all(|from| said.matches(from).count() == 2);
     let ended = long_enough(run, |ended| silent(ended) || ended.good() && !both(&ended.said));
-    assert!(ended.good() && !server.has_ended(), "{}: {}: {}", ended.how(), ended.said, server.said());
+    assert!(ended.good() && !server.has_ended(), "{ended}\nthe server: {}", server.said());
     let said = ended.said;
     // A frame for the other core would be for a port that has no socket there, whose answer resets the connection.
     for core in 0..2 {
@@ -57,9 +57,8 @@ fn each_core_of_the_client_gets_the_answers_to_its_questions() {
 fn both_directions_of_a_connection_stay_on_a_core() {
     let net = StockNet::new();
     let words = |seconds| ["scale", "--connections", "4", "--seconds", seconds];
-    let ended = long_enough(|seconds| net.start(program(), &words(seconds)).wait(2 * LIMIT), silent);
-    assert!(ended.good(), "{}: {}", ended.how(), ended.said);
-    let said = ended.said;
+    let said =
+        long_enough(|seconds| net.start(program(), &words(seconds)).wait(2 * LIMIT), silent).expect_good();
     for line in ["core 0: 4 connections", "core 1: 4 connections", "2 cores: "] {
         assert!(said.contains(line), "{said}");
     }
@@ -72,9 +71,10 @@ fn both_directions_of_a_connection_stay_on_a_core() {
 
 /// Clients of a server that has no more sockets than one of them needs.
 struct Clients {
-    net: StockNet,
-    _holder: Program,
     _server: Program,
+    _holder: Program,
+    // After its programs.
+    net: StockNet,
 }
 
 impl Clients {
@@ -95,7 +95,7 @@ impl Clients {
     fn another_is_answered(&self) -> bool {
         let run = |seconds| self.start("verbena2", "198.18.0.103", "1", seconds).wait(LIMIT);
         let ended = long_enough(run, silent);
-        assert!(ended.good() || ended.said.contains("or refused it"), "{}: {}", ended.how(), ended.said);
+        assert!(ended.good() || ended.said.contains("or refused it"), "{ended}");
         ended.good()
     }
 
@@ -110,8 +110,7 @@ impl Clients {
 fn sockets_of_a_client_that_ends_are_free_at_once() {
     let clients = Clients::new();
     for _ in 0..2 {
-        let ended = long_enough(|seconds| clients.first(seconds).wait(LIMIT), silent);
-        assert!(ended.good(), "{}: {}", ended.how(), ended.said);
+        long_enough(|seconds| clients.first(seconds).wait(LIMIT), silent).expect_good();
     }
     assert!(clients.another_is_answered());
 }
@@ -145,16 +144,10 @@ fn mistakes_are_told() {
     for (device, message) in
         [("verbena0/3", "they are called verbena0, verbena0/2"), ("verbena7", "verbena7 is not in view")]
     {
-        let ended = Program::start(net.command(&[], program(), &[&to[..], &[device]].concat())).wait(LIMIT);
-        assert!(!ended.good() && ended.said.contains(message), "{}: {}", ended.how(), ended.said);
+        net.start(program(), &[&to[..], &[device]].concat()).wait(LIMIT).expect_refusal(message);
     }
     // Nobody serves: told after ten seconds, not never.
     let more = ["verbena0", "--seconds", "30"];
-    let ended = Program::start(net.command(&[], program(), &[&to[..], &more[..]].concat())).wait(LIMIT);
-    assert!(
-        !ended.good() && ended.said.contains("no answer from 198.18.0.102"),
-        "{}: {}",
-        ended.how(),
-        ended.said
-    );
+    let ended = net.start(program(), &[&to[..], &more[..]].concat()).wait(LIMIT);
+    ended.expect_refusal("no answer from 198.18.0.102");
 }

@@ -47,8 +47,7 @@ fn ibv_devinfo_sees_as_many_cards_as_asked_for() {
     need("ibv_devinfo");
     let net = StockNet::new();
     let program = tests::stock::Program::start(net.command(&["--cards", "5"], "ibv_devinfo", &["-l"]));
-    let ended = program.wait(LIMIT);
-    assert!(ended.good() && ended.said.contains("5 HCAs found"), "{}: {}", ended.how(), ended.said);
+    program.wait(LIMIT).expect_good_saying("5 HCAs found");
 }
 
 /// A packet of another partition is dropped, and counted where Linux' drivers count it.

@@ -47,10 +47,8 @@ impl Case<'_> {
     /// The server ends well, too, as the client has.
     fn ended(&self, server: Program, client: Ended) -> [String; 2] {
         let server = server.wait(LIMIT);
-        let line = self.client.join(" ");
-        assert!(client.good(), "{line}: {}\n{}\nserver:\n{}", client.how(), client.said, server.said);
-        assert!(server.good(), "server of {line}: {}\n{}", server.how(), server.said);
-        [server.said, client.said]
+        assert!(client.good(), "{client}\nserver:\n{}", server.said);
+        [server.expect_good(), client.said]
     }
 }
 
@@ -139,8 +137,7 @@ fn perftest(server: &[&str], client: &[&str]) -> String {
 fn datagram_sockets_end_with_an_error() {
     let net = StockNet::new();
     let _server = net.start("udpong", &[]);
-    let ended = net.start("udpong", &["-s", SERVER]).wait(LIMIT);
-    assert!(!ended.good() && ended.said.contains("rconnect: "), "{}: {}", ended.how(), ended.said);
+    net.start("udpong", &["-s", SERVER]).wait(LIMIT).expect_refusal("rconnect: ");
 }
 
 /// Threads that are cancelled while they wait, and a child that has its parent's channel.
@@ -171,8 +168,7 @@ fn simulated_time_repeats() {
             let arguments = [&test[..], &[SERVER]].concat();
             let client = Program::start(net.command(&launcher, "ib_write_lat", &arguments)).wait(LIMIT);
             if client.good() {
-                let server = server.wait(LIMIT);
-                assert!(server.good(), "{}", server.said);
+                server.wait(LIMIT).expect_good();
                 return client.said;
             }
         }
@@ -193,8 +189,7 @@ fn without_a_listener_or_an_address() {
         ("198.18.0.200", "RDMA_CM_EVENT_ADDR_ERROR, error -113"),
     ] {
         let case = ["rping", "-c", "-a", address, "-C", "1"];
-        let ended = net.start(case[0], &case[1..]).wait(LIMIT);
-        assert!(ended.said.contains(expected) && !ended.good(), "{address}: {}", ended.said);
+        net.start(case[0], &case[1..]).wait(LIMIT).expect_refusal(expected);
     }
 }
 
@@ -252,10 +247,8 @@ fn ports_are_free_after_their_programs() {
     let (net, _holder) = StockNet::held(&[]);
     for _ in 0..3 {
         let mut server = net.start("rping", &["-s", "-a", SERVER, "-v", "-C", "1"]);
-        let begin = Instant::now();
-        while net.start("rping", &["-c", "-a", SERVER, "-C", "1"]).wait(LIMIT).said.contains("REJECTED") {
-            assert!(begin.elapsed() < LIMIT && !server.has_ended(), "{}", server.said());
-        }
+        let client = || net.start("rping", &["-c", "-a", SERVER, "-C", "1"]).wait(LIMIT);
+        server.expect_that("clients are rejected", |_| !client().said.contains("REJECTED"));
         server.signal(9);
         drop(server);
     }

@@ -146,10 +146,9 @@ fn an_unknown_release_is_refused_by_name() {
     );
     let mut command = Command::new(&program);
     command.arg(&library).arg(verbena().with_file_name("libverbena.so"));
-    let ended = Program::start(command).wait(LIMIT);
-    assert!(ended.good(), "{}: {}", ended.how(), ended.said);
+    let said = Program::start(command).wait(LIMIT).expect_good();
     for words in ["libibverbs.so.1.20.71.0 has private ABI 71", "65 (rdma-core 65)", "do not get to see"] {
-        assert!(ended.said.contains(words), "no `{words}` in: {}", ended.said);
+        assert!(said.contains(words), "no `{words}` in: {said}");
     }
     std::fs::write(dir.path().join("libibverbs.so.1"), b"\0IBVERBS_PRIVATE_71\0").expect("a file");
     let doctor = Command::new(verbena()).arg("doctor").env("LD_LIBRARY_PATH", dir.path()).output();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tests::stock::{free_port, need, wait_until_listening, Program, StockNet};
+use tests::stock::{free_port, need, Both, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -22,19 +22,9 @@ fn perftest(net: &StockNet, options: &[&str], transport: &str, test: &str) -> St
         Program::start(command)
     };
     let mut server = side(None, "verbena0");
-    assert!(wait_until_listening(&mut server, port, LIMIT), "{transport} {test}: {}", server.said());
-    let client = side(Some("localhost"), "verbena1");
-    let client = client.wait(LIMIT);
-    let server = server.wait(LIMIT);
-    assert!(
-        client.good() && server.good(),
-        "{transport} {test}: client {}\n{}\nserver {}\n{}",
-        client.how(),
-        client.said,
-        server.how(),
-        server.said
-    );
-    client.said
+    server.expect_listening(port);
+    let both = Both::of([side(Some("localhost"), "verbena1"), server], LIMIT);
+    both.unwrap_or_else(|error| panic!("{transport}: {error}")).client.said
 }
 
 #[test]

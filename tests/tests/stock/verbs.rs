@@ -8,19 +8,15 @@ use tests::stock::{compile_c, need, Pair, Program, StockNet};
 const LIMIT: Duration = Duration::from_secs(60);
 const CLOCKS: [&[&str]; 3] = [&[], &["--wire", "exact"], &["--clock", "virtual"]];
 
-/// Runs a program of `tests/c` on each kind of net; what it said on each.
-fn on_each_net(name: &str, arguments: &[&str]) -> Vec<String> {
+/// Runs a program of `tests/c` on each kind of net. It ends well and says `text`; all that it said on each.
+fn on_each_net(name: &str, text: &str) -> Vec<String> {
     let directory = tempfile::tempdir().expect("a directory");
     let program = compile_c(name, directory.path());
-    CLOCKS
-        .iter()
-        .map(|options| {
-            let net = StockNet::new();
-            let ended = Program::start(net.command(options, &program, arguments)).wait(LIMIT);
-            assert!(ended.good(), "{name} {options:?}: {}; it said:\n{}", ended.how(), ended.said);
-            ended.said
-        })
-        .collect()
+    let run = |options: &&[&str]| {
+        let net = StockNet::new();
+        Program::start(net.command(options, &program, &[])).wait(LIMIT).expect_good_saying(text)
+    };
+    CLOCKS.iter().map(run).collect()
 }
 
 /// Four threads post to and poll queues that they share.
@@ -33,99 +29,72 @@ fn queue_pairs_with_one_cq_keep_their_order() {
             let net = StockNet::new();
             let arguments = ["verbena0", card, messages];
             let ended = Program::start(net.command(options, &order, &arguments)).wait(2 * LIMIT);
-            assert!(ended.good(), "{options:?} {card}: {}; it said:\n{}", ended.how(), ended.said);
-            assert!(ended.said.contains("in order"), "{}", ended.said);
+            ended.expect_good_saying("in order");
         }
     }
 }
 
 #[test]
 fn what_every_card_takes_is_taken() {
-    for said in on_each_net("accepts", &[]) {
-        assert!(said.contains("all taken"), "{said}");
-    }
+    on_each_net("accepts", "all taken");
 }
 
 #[test]
 fn completions_have_the_time_in_both_clocks() {
-    let first = on_each_net("stamps", &[]);
-    let second = on_each_net("stamps", &[]);
-    for said in &first {
-        assert!(said.contains("all stamped"), "{said}");
-    }
+    let [first, second] = [0, 1].map(|_| on_each_net("stamps", "all stamped"));
     assert_eq!(first.last(), second.last(), "in simulated time");
 }
 
 /// Null regions, regions whose memory is found on demand, and `ibv_rereg_mr`.
 #[test]
 fn regions_of_all_kinds_do_what_their_man_pages_say() {
-    for said in on_each_net("kinds", &[]) {
-        assert!(said.contains("all kinds"), "{said}");
-    }
+    on_each_net("kinds", "all kinds");
 }
 
 #[test]
 fn windows_of_type_1_open_what_they_were_bound_to() {
-    for said in on_each_net("windows", &[]) {
-        assert!(said.contains("all bound"), "{said}");
-    }
+    on_each_net("windows", "all bound");
 }
 
 /// `ibv_alloc_dm` and what belongs to it.
 #[test]
 fn memory_of_the_card_is_one_end_of_every_operation() {
-    for said in on_each_net("oncard", &[]) {
-        assert!(said.contains("all on the card"), "{said}");
-    }
+    on_each_net("oncard", "all on the card");
 }
 
 /// Raw packet queue pairs.
 #[test]
 fn frames_have_right_checksums_and_no_tags() {
-    for said in on_each_net("frames", &[]) {
-        assert!(said.contains("all frames"), "{said}");
-    }
+    on_each_net("frames", "all frames");
 }
 
 /// Tags, drops and counters of flow rules.
 #[test]
 fn flow_rules_mark_drop_and_count_frames() {
-    for said in on_each_net("actions", &[]) {
-        assert!(said.contains("all actions"), "{said}");
-    }
+    on_each_net("actions", "all actions");
 }
 
 /// `IBV_WR_TSO` and `ibv_wr_send_tso`.
 #[test]
 fn tcp_is_cut_into_frames() {
-    for said in on_each_net("segments", &[]) {
-        assert!(said.contains("all segments"), "{said}");
-    }
+    on_each_net("segments", "all segments");
 }
 
 /// Thread domains and parent domains, with memory of the program's for the rings.
 #[test]
 fn domains_of_all_kinds_hold_what_is_in_them() {
-    for said in on_each_net("domains", &[]) {
-        assert!(said.contains("all domains"), "{said}");
-    }
+    on_each_net("domains", "all domains");
 }
 
 /// Of completion queues in use, of queue pairs in a multicast group, and without a descriptor left.
 #[test]
 fn who_destroys_loses_no_event_and_waits_for_none_that_was_not_read() {
-    for said in on_each_net("destroys", &[]) {
-        assert!(said.contains("all destroyed"), "{said}");
-    }
+    on_each_net("destroys", "all destroyed");
 }
 
 #[test]
 fn events_are_held_back_as_asked_in_both_clocks() {
-    let first = on_each_net("moderate", &[]);
-    let second = on_each_net("moderate", &[]);
-    for said in &first {
-        assert!(said.contains("all moderated"), "{said}");
-    }
+    let [first, second] = [0, 1].map(|_| on_each_net("moderate", "all moderated"));
     assert_eq!(first.last(), second.last(), "in simulated time");
 }
 
@@ -164,10 +133,9 @@ fn limits_do_not_depend_on_the_clock() {
     need("ibv_devinfo");
     let limits = |options: &[&str]| {
         let net = StockNet::new();
-        let ended =
-            Program::start(net.command(options, "ibv_devinfo", &["-v", "-d", "verbena0"])).wait(LIMIT);
-        assert!(ended.good(), "{}: {}", ended.how(), ended.said);
-        let lines = ended.said.lines().filter(|line| line.trim_start().starts_with("max_"));
+        let devinfo = net.command(options, "ibv_devinfo", &["-v", "-d", "verbena0"]);
+        let said = Program::start(devinfo).wait(LIMIT).expect_good();
+        let lines = said.lines().filter(|line| line.trim_start().starts_with("max_"));
         // Raw packet queue pairs and work queues are there by the wall clock only.
         let differing = ["mtu", "max_raw_ethy_qp", "max_rwq", "max_wq_type_rq"];
         let differs = |line: &&str| differing.iter().any(|name| line.contains(name));
@@ -181,7 +149,5 @@ fn limits_do_not_depend_on_the_clock() {
 /// Datagrams with a wrong Q_Key are counted where `ibv_query_port` and `ibv_devinfo` show them.
 #[test]
 fn wrong_q_keys_are_counted() {
-    for said in on_each_net("qkeys", &[]) {
-        assert!(said.contains("5 violations"), "{said}");
-    }
+    on_each_net("qkeys", "5 violations");
 }

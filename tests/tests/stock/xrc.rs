@@ -59,8 +59,7 @@ fn processes_share_a_domain() {
         let file = file.to_str().expect("a path in UTF-8");
         let net = StockNet::new();
         let ended = Program::start(net.command(options, &program, &[file])).wait(LIMIT);
-        assert!(ended.good(), "{options:?}: {}; it said:\n{}", ended.how(), ended.said);
-        assert!(ended.said.contains("all as it should be"), "{}", ended.said);
+        ended.expect_good_saying("all as it should be");
     }
 }
 

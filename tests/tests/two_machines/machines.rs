@@ -4,9 +4,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::MutexGuard;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tests::stock::{alone, need, verbena, Program};
+use tests::stock::{alone, need, verbena, wait_for, Program};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -148,12 +148,11 @@ impl Two {
 
     /// Waits until no net is up: its keeper ends with the last program.
     pub fn expect_gone(&self) {
-        let until = Instant::now() + LIMIT;
         for machine in &self.machines {
-            while machine.socket().exists() {
-                assert!(Instant::now() < until, "{} is still there", machine.socket().display());
-                std::thread::sleep(Duration::from_millis(5));
-            }
+            wait_for(
+                || format!("{} is still there", machine.socket().display()),
+                || !machine.socket().exists(),
+            );
         }
     }
 }

@@ -320,7 +320,7 @@ fn perf(net: &StockNet, options: &[&str]) -> String {
     // Ten thousand rules of each kind, beside programs that poll.
     let ended = Program::start(net.command(&[], &program[0], &words)).wait(3 * LIMIT);
     let _ = fs::remove_dir_all(Path::new("/var/run/dpdk").join(prefix));
-    assert!(ended.status.is_some(), "{}: {}", ended.how(), ended.said);
+    assert!(ended.status.is_some(), "{ended}");
     ended.said
 }
 

@@ -44,8 +44,7 @@ fn an_unknown_release_is_refused_by_name() {
     compile("cc", &["-rdynamic", "-Wl,--as-needed"], &source, &program);
     let mut command = Command::new(program);
     command.arg(built("librte_net_verbena.so"));
-    let ended = Program::start(command).wait(LIMIT);
-    assert!(ended.good(), "{}: {}", ended.how(), ended.said);
+    let said = Program::start(command).wait(LIMIT).expect_good();
     let why = "this driver is for DPDK 22.11.x or DPDK 24.11.x and not for DPDK 31.11.0: it stays out";
-    assert_eq!(ended.said, format!("level 4 of type 0: verbena: {why}\n"));
+    assert_eq!(said, format!("level 4 of type 0: verbena: {why}\n"));
 }
