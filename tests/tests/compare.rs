@@ -235,7 +235,7 @@ fn interrupted(dir: &Path, words: &[&str], sides: usize) -> String {
     // A terminal, timeout(1) or a shell may say it twice.
     (0..2).for_each(|_| running.signal(libc::SIGINT));
     let ended = running.wait(LIMIT);
-    assert!(ended.how().contains("130"), "{}:\n{}", ended.how(), ended.said);
+    assert!(ended.how().contains("130"), "{ended}");
     ended.said
 }
 

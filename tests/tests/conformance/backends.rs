@@ -29,7 +29,7 @@ fn all_on_served_cards_by_the_vfio_user_client() {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["--test-threads=2", "--skip", HERE]).env("VERBENA_TEST_CARDS", "served");
     let ended = Program::start(command).wait(Duration::from_secs(900));
-    assert!(ended.said.contains("test result: ok."), "{}\n{}", ended.how(), ended.said);
+    assert!(ended.said.contains("test result: ok."), "{ended}");
 }
 
 #[test]

@@ -24,21 +24,15 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// A capture that has begun. As many as there may be at a time may just have been killed.
 fn begin(net: &StockNet, words: &[&str]) -> Program {
-    let start = Instant::now();
-    loop {
+    let [begins, refused] = ["Ctrl-C ends it", "captures already"];
+    let mut begun = None;
+    wait_for("too many captures", || {
         let mut capture = Program::start(net.verbena(&[&["capture"], words].concat()));
-        while !capture.said().contains("Ctrl-C ends it") {
-            assert!(start.elapsed() < LIMIT, "`{}`: {}", capture.line(), capture.said());
-            if capture.has_ended() {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        if !capture.failed() {
-            return capture;
-        }
-        capture.wait(LIMIT).expect_refusal("captures already");
-    }
+        capture.expect_that("it does not begin", |said| said.contains(begins) || said.contains(refused));
+        begun = capture.said().contains(begins).then_some(capture);
+        begun.is_some()
+    });
+    begun.expect("a capture")
 }
 
 /// One that writes this file.
@@ -257,7 +251,7 @@ fn a_killed_capturer_harms_nobody() {
         std::thread::sleep(Duration::from_millis(3 * round));
         victim.signal(libc::SIGKILL);
         let killed = victim.wait(LIMIT);
-        assert!(killed.how().contains("signal 9"), "{}: {}", killed.how(), killed.said);
+        assert!(killed.how().contains("signal 9"), "{killed}");
     }
     programs.into_iter().for_each(|program| drop(good(program)));
     let (taken, dropped) = interrupted(witness);

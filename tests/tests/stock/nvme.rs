@@ -174,7 +174,7 @@ fn a_target_without_threads_goes_on() {
     };
     limit(&((size + 5 * 1024) << 10).to_string());
     let ended = served.start("discovery", &[]).wait(LIMIT);
-    assert!(!ended.good(), "{}", ended.said);
+    assert!(!ended.good(), "{ended}");
     served.target.expect("a connection gets no thread", LIMIT);
     limit("unlimited");
     assert!(!host.has_ended(), "{}", host.said());

@@ -87,7 +87,7 @@ fn kill_rounds(card: &str, seed: u64) {
         let (line, waited) = (victim.line().to_owned(), killed.elapsed());
         drop(victim);
         let Some((status, flushed, took)) = lost(&ended) else {
-            panic!("round {round}, killed `{line}`: the other: {}\n{}", ended.how(), ended.said);
+            panic!("round {round}, killed `{line}`: the other: {ended}");
         };
         println!("round {round}: status {status}, {flushed} flushed, {took:.1} ms after the last success, ended after {waited:?}");
         assert!(status == RETRY_EXCEEDED || status == FLUSHED, "round {round}: status {status}");

@@ -33,7 +33,7 @@ fn run(options: &[&str]) {
     let simulated = options.contains(&"virtual");
     let failed = |line: &&str| line.starts_with("ERROR: ") || line.starts_with("FAIL: ");
     let failed: Vec<&str> = ended.said.lines().filter(failed).collect();
-    assert!(failed.is_empty(), "{options:?}: {failed:?}; {}; it said:\n{}", ended.how(), ended.said);
+    assert!(failed.is_empty(), "{failed:?}: {ended}");
     assert!(ended.said.contains("Ran 273 tests"), "{options:?}: {}", ended.said);
     compare(&listed(simulated), &skipped(&ended.said));
 }

@@ -31,11 +31,7 @@ fn compile(directory: &Path) -> PathBuf {
     let mut make = Command::new("make");
     make.arg("-C").arg(&place);
     let ended = Program::start(make).wait(5 * LIMIT);
-    assert!(
-        ended.good(),
-        "l3fwd does not compile (apt-get install libdpdk-dev, or: tests/setup programs): {}",
-        ended.said
-    );
+    assert!(ended.good(), "apt-get install libdpdk-dev, or: tests/setup programs: {ended}");
     place.join("build/l3fwd")
 }
 
