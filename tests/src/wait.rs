@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 /// More than anything takes on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+/// Between two looks.
+pub(crate) const PAUSE: Duration = Duration::from_millis(5);
 
 /// What to say where something is not so: a text, or a closure that makes it at the end.
 pub trait Instead {
@@ -29,6 +31,6 @@ pub fn wait_for(instead: impl Instead, mut is: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is() {
         assert!(start.elapsed() < LIMIT, "{}", instead.text());
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(PAUSE);
     }
 }

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::{free_port, need, until_calibrated, wait_until_listening, Ended, Program, StockNet};
+use crate::wait::PAUSE;
 
-const PAUSE: Duration = Duration::from_millis(2);
 /// What the pingpongs and perftest say when the other end did not run for as long as a message is sent again, which is half a
 /// second by default (IBV_WC_RETRY_EXC_ERR).
 const BUSY: [&str; 2] = ["transport retry counter exceeded", "Failed status 12"];

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use super::Program;
-use crate::wait::LIMIT;
+use crate::wait::{LIMIT, PAUSE};
 
 /// Below the range that the kernel gives to outgoing connections, which would take them away.
 const FIRST: u16 = 20_000;
@@ -39,7 +39,7 @@ pub fn wait_until_listening(server: &mut Program, port: u16, limit: Duration) ->
         if server.has_ended() {
             return false;
         }
-        std::thread::sleep(Duration::from_millis(2));
+        std::thread::sleep(PAUSE);
     }
     false
 }

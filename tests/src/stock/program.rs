@@ -12,9 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::{cpu_time, descendants, involuntary_switches, running};
-use crate::wait::{Instead, LIMIT};
-
-const PAUSE: Duration = Duration::from_millis(2);
+use crate::wait::{Instead, LIMIT, PAUSE};
 
 /// One pipe for all that a program says: with two, what comes first would be decided by who reads.
 fn pipe() -> (OwnedFd, OwnedFd) {
@@ -161,7 +159,8 @@ impl Program {
         self.wait_until(|| format!("it does not say `{text}`"), limit, |said| said.contains(text));
     }
 
-    /// Waits until something is so, of what it has said or of what others see; panics when it ends before, or a minute goes by.
+    /// Waits until something is so, of what it has said or of what others see; panics when it ends before, or a
+    /// minute goes by.
     #[track_caller]
     pub fn expect_that(&mut self, instead: &str, is: impl FnMut(&str) -> bool) {
         self.wait_until(instead, LIMIT, is);

@@ -121,7 +121,7 @@ impl Testpmd {
         self.end()
     }
 
-    /// Waits for its end, which the end of its input brings, and expects that it ends well. Gives what it said.
+    /// Waits for its end, which the end of its input brings, and expects that it is good. Gives what it said.
     pub fn end(self) -> String {
         self.close().expect_good()
     }
