@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use super::lock::Guard;
-use super::page::{MAX_MEMBERS, PAGE};
+use super::page::PAGE;
 
 /// Ranges that the table can hold.
 pub const MAX_EXTENTS: usize = 65_536;
@@ -184,8 +184,9 @@ impl<'g> Extents<'g> {
     }
 
     /// Pages owned by each member.
-    pub fn usage(&self) -> [u64; MAX_MEMBERS] {
-        let mut usage = [0; MAX_MEMBERS];
+    #[cfg(test)]
+    pub fn usage(&self) -> [u64; super::page::MAX_MEMBERS] {
+        let mut usage = [0; super::page::MAX_MEMBERS];
         for index in 0..self.count() {
             let entry = self.get(index);
             if let Some(pages) = usage.get_mut(usize::from(entry.owner as u16)) {

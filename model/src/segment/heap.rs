@@ -4,9 +4,8 @@
 use super::error::{SegmentError, LOCK_PATIENCE};
 use super::extents::Extents;
 use super::keeper::{create, KeeperError};
-use super::layout::KEEPER_MEMBER;
 use super::moving::mover;
-use super::page::{page_ceil, MAX_MEMBERS, PAGE};
+use super::page::{page_ceil, PAGE};
 use super::Segment;
 use crate::segment::reach::dma::Dma;
 use crate::segment::reach::ranges::Range;
@@ -28,17 +27,6 @@ pub struct Area {
 unsafe impl Send for Area {}
 // SAFETY: as above.
 unsafe impl Sync for Area {}
-
-/// How much of the heap one member owns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Usage {
-    /// Index of the member.
-    pub member: u16,
-    /// Its process, 0 when it is gone.
-    pub pid: u32,
-    /// Bytes of the heap.
-    pub bytes: u64,
-}
 
 impl Segment {
     /// Takes at least `bytes` bytes of the heap.
@@ -78,19 +66,5 @@ impl Segment {
     /// they are not.
     pub fn free(&self, area: Area) -> Result<(), SegmentError> {
         mover::release(self, area.ptr as u64, area.len as u64)
-    }
-
-    /// Who owns how much of the heap: every live member, the keeper first, and
-    /// those gone whose memory is not freed yet (their process is 0).
-    pub fn heap_usage(&self) -> Result<Vec<Usage>, SegmentError> {
-        let guard = self.lock(LOCK_PATIENCE)?;
-        let pages = Extents::new(&guard).usage();
-        drop(guard);
-        let usage = |member: u16| {
-            let bytes = pages[usize::from(member)] * PAGE;
-            let pid = self.pid_of(member);
-            (pid.is_some() || bytes > 0).then(|| Usage { member, pid: pid.unwrap_or(0), bytes })
-        };
-        Ok((KEEPER_MEMBER..MAX_MEMBERS as u16).filter_map(usage).collect())
     }
 }

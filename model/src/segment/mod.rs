@@ -61,7 +61,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 pub use error::SegmentError;
 pub use futex::{futex_wait, futex_wake};
-pub use heap::{Area, Usage};
+pub use heap::Area;
 pub use island::{Entry, Island, Label, Turn};
 pub use keeper::attach::AttachError;
 pub use keeper::{KeeperError, KeeperOptions};

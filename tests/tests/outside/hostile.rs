@@ -7,24 +7,11 @@ use std::time::{Duration, Instant};
 use driver::{AttrMask, QpAttr};
 use fpga_regs::{Access, CqeStatus, WqeOpcode};
 use model::wire::{frame, Aeth, BthOpcode, Headers, Network, Path, Reth};
-use tests::{loopback_address, Options, Peer};
+use tests::{loopback_address, Options, Peer, Random};
 
 use super::{counter, net_at, options, pair};
 
 const ROCE: u16 = 4791;
-
-/// A small generator of numbers (SplitMix64).
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-}
 
 /// A datagram that a RoCE sender at `from` could send: a right ICRC, whatever the headers say.
 fn datagram(from: [u8; 16], to: [u8; 16], sport: u16, headers: &Headers, payload: &[u8]) -> Vec<u8> {
@@ -92,7 +79,7 @@ fn a_stranger_touches_nothing() {
     }
     assert_eq!(counter(&y, "rx_pkey_errors"), 1, "of another partition, sent before");
     // Anything: noise, and good packets with some bytes changed.
-    let mut numbers = Numbers(0x5eed);
+    let mut numbers = Random(0x5eed);
     for _ in 0..3000 {
         let mut bytes = vec![0; (numbers.next() % 200) as usize];
         bytes.iter_mut().for_each(|byte| *byte = numbers.next() as u8);

@@ -34,7 +34,7 @@ fn members_share_the_world_and_leave_nothing() {
     let member = a.member();
     let area = a.alloc(10_000).unwrap();
     assert_eq!(area.len, 12_288);
-    assert_eq!(usage_of(&b, member).unwrap().bytes, 12_288);
+    assert_eq!(usage_of(&b, member).unwrap(), 12_288);
     drop(a);
     assert_eq!(net.gone.recv_timeout(Duration::from_secs(60)), Ok(member));
     assert!(eventually(|| usage_of(&b, member).is_none()));

@@ -32,8 +32,11 @@ use std::thread::JoinHandle;
 
 use memmap2::{MmapOptions, MmapRaw};
 
+use super::error::LOCK_PATIENCE;
+use super::extents::Extents;
 use super::keeper::{self, KeeperError, KeeperOptions};
-use super::{Segment, Usage};
+use super::page::PAGE;
+use super::Segment;
 use crate::eventually::eventually;
 
 const GIB: u64 = 1 << 30;
@@ -101,9 +104,12 @@ impl Net {
     }
 }
 
-fn usage_of(segment: &Segment, member: u16) -> Option<Usage> {
-    let usage = segment.heap_usage().unwrap();
-    usage.into_iter().find(|usage| usage.member == member)
+/// Bytes of the heap that a member owns; none if it is not in use and owns none.
+fn usage_of(segment: &Segment, member: u16) -> Option<u64> {
+    let guard = segment.lock(LOCK_PATIENCE).unwrap();
+    let bytes = Extents::new(&guard).usage()[usize::from(member)] * PAGE;
+    drop(guard);
+    (segment.pid_of(member).is_some() || bytes > 0).then_some(bytes)
 }
 
 /// Private anonymous memory, as `mmap` gives it.
