@@ -57,6 +57,15 @@ pub struct Offloads {
     pub tso: bool,
 }
 
+impl<C: Card> QpInit<C> {
+    /// Both queues complete to `cq`; no SRQ, no offloads, and sends complete as they ask for it.
+    pub fn new(qp_type: QpType, cq: &Arc<Cq<C>>, caps: QpCaps) -> Self {
+        let (send_cq, recv_cq) = (cq.clone(), cq.clone());
+        let offloads = Offloads::default();
+        QpInit { qp_type, send_cq, recv_cq, srq: None, caps, sq_sig_all: false, offloads }
+    }
+}
+
 impl<C: Card> Clone for QpInit<C> {
     fn clone(&self) -> Self {
         QpInit {

@@ -15,6 +15,27 @@ use crate::sq_shape::OPEN;
 impl<C: Card> Qp<C> {
     /// Changes the state and the attributes that `mask` names.
     pub fn modify(&self, attr: &QpAttr, mask: AttrMask) -> Result<()> {
+        self.change(attr, |_| mask)
+    }
+
+    /// Goes to `attr.state` with the attributes of `attr` that the step from the present state needs, and no other. An
+    /// error if there is no such step.
+    pub fn step(&self, attr: &QpAttr) -> Result<()> {
+        self.change(attr, |now| {
+            let step = qp_state::step_of(self.qp_type(), now, attr.state);
+            AttrMask::STATE | step.map_or(AttrMask::empty(), |step| step.required)
+        })
+    }
+
+    /// From RESET to RTS by [steps](Self::step), whatever `attr.state` is. After an error the QP is in the state that it has
+    /// reached.
+    pub fn bring_up(&self, attr: &QpAttr) -> Result<()> {
+        let steps = [QpState::INIT, QpState::RTR, QpState::RTS];
+        steps.into_iter().try_for_each(|state| self.step(&QpAttr { state, ..*attr }))
+    }
+
+    /// Changes what the mask names that `mask` gives for the present state.
+    fn change(&self, attr: &QpAttr, mask: impl FnOnce(QpState) -> AttrMask) -> Result<()> {
         self.need_states()?;
         let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
         let works = matches!(control.state, QpState::RTS | QpState::SQD | QpState::SQE);
@@ -23,6 +44,7 @@ impl<C: Card> Qp<C> {
             control.state = self.context()?.state();
         }
         let now = control.state;
+        let mask = mask(now);
         if mask.contains(AttrMask::CUR_STATE) && attr.cur_state != now {
             let want = attr.cur_state;
             return Err(Error::Invalid(format!("the QP is in {now}, not in {want} as CUR_STATE says")));

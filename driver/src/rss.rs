@@ -58,15 +58,8 @@ impl<C: Card> Pd<C> {
         if max_wr == 0 {
             return Err(Error::invalid("a receive work queue needs max_wr of at least 1"));
         }
-        self.create_qp(&QpInit {
-            qp_type: QpType::WQ,
-            send_cq: cq.clone(),
-            recv_cq: cq.clone(),
-            srq: None,
-            caps: QpCaps { max_recv_wr: max_wr, max_recv_sge: max_sge, ..QpCaps::default() },
-            sq_sig_all: false,
-            offloads,
-        })
+        let caps = QpCaps { max_recv_wr: max_wr, max_recv_sge: max_sge, ..QpCaps::default() };
+        self.create_qp(&QpInit { offloads, ..QpInit::new(QpType::WQ, cq, caps) })
     }
 
     /// A queue pair without queues and states. The frames that its flow rules name go to the work queues of a table, by

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use driver::{
-    AhAttr, AttrMask, Card, Cq, Data, Device, Mr, Offloads, Pd, Qp, QpAttr, QpCaps, QpInit, SendFlags,
-    SendWr, Sge, Srq, Wc,
+    AhAttr, Card, Cq, Data, Device, Mr, Pd, Qp, QpAttr, QpCaps, QpInit, SendFlags, SendWr, Sge, Srq, Wc,
 };
 use fpga_regs::{Access, CqeStatus, QpState, QpType, WqeOpcode};
 
@@ -122,21 +121,14 @@ impl<C: Card> Peer<C> {
         let mr =
             unsafe { pd.reg_mr(buffer.addr(0) as *mut u8, options.bytes, buffer.addr(0), options.access) }
                 .expect("an MR");
-        let mut init = QpInit {
-            qp_type: options.qp_type,
-            send_cq: cq.clone(),
-            recv_cq: cq.clone(),
-            srq,
-            caps: QpCaps {
-                max_send_wr: options.depth,
-                max_recv_wr: options.depth,
-                max_send_sge: options.sges,
-                max_recv_sge: options.sges,
-                max_inline: options.inline,
-            },
-            sq_sig_all: false,
-            offloads: Offloads::default(),
+        let caps = QpCaps {
+            max_send_wr: options.depth,
+            max_recv_wr: options.depth,
+            max_send_sge: options.sges,
+            max_recv_sge: options.sges,
+            max_inline: options.inline,
         };
+        let mut init = QpInit { srq, ..QpInit::new(options.qp_type, &cq, caps) };
         tune(&mut init);
         let qp = pd.create_qp(&init).expect("a QP");
         Peer { qp, cq, mr, buffer, pd, device: device.clone(), options }
@@ -144,28 +136,13 @@ impl<C: Card> Peer<C> {
 
     /// Another QP, with the same options, domain and CQ.
     pub fn another_qp(&self) -> Arc<Qp<C>> {
-        let init = QpInit {
-            qp_type: self.options.qp_type,
-            send_cq: self.cq.clone(),
-            recv_cq: self.cq.clone(),
-            srq: None,
-            caps: *self.qp.caps(),
-            sq_sig_all: false,
-            offloads: Offloads::default(),
-        };
+        let init = QpInit::new(self.options.qp_type, &self.cq, *self.qp.caps());
         self.pd.create_qp(&init).expect("a QP")
     }
 
     /// RESET to INIT.
     pub fn init(&self) {
         let o = &self.options;
-        let mask = AttrMask::STATE | AttrMask::PORT;
-        let mask = mask
-            | match o.qp_type {
-                QpType::RAW_PACKET => AttrMask::empty(),
-                QpType::UD => AttrMask::PKEY_INDEX | AttrMask::QKEY,
-                _ => AttrMask::PKEY_INDEX | AttrMask::ACCESS_FLAGS,
-            };
         let attr = QpAttr {
             state: QpState::INIT,
             port: o.port,
@@ -173,19 +150,12 @@ impl<C: Card> Peer<C> {
             qkey: QKEY,
             ..Default::default()
         };
-        self.qp.modify(&attr, mask).expect("INIT");
+        self.qp.step(&attr).expect("INIT");
     }
 
     /// INIT to RTR.
     pub fn rtr(&self, dest_qpn: u32, dgid: [u8; 16], rq_psn: u32) {
         let o = &self.options;
-        let mut mask = AttrMask::STATE;
-        if !matches!(o.qp_type, QpType::UD | QpType::RAW_PACKET) {
-            mask |= AttrMask::AV | AttrMask::PATH_MTU | AttrMask::DEST_QPN | AttrMask::RQ_PSN;
-        }
-        if o.qp_type == QpType::RC {
-            mask |= AttrMask::MAX_DEST_RD_ATOMIC | AttrMask::MIN_RNR_TIMER;
-        }
         let attr = QpAttr {
             state: QpState::RTR,
             path_mtu: o.mtu,
@@ -196,20 +166,12 @@ impl<C: Card> Peer<C> {
             ah: self.av(dgid),
             ..Default::default()
         };
-        self.qp.modify(&attr, mask).expect("RTR");
+        self.qp.step(&attr).expect("RTR");
     }
 
     /// RTR to RTS.
     pub fn rts(&self) {
         let o = &self.options;
-        let mut mask = AttrMask::STATE;
-        if o.qp_type != QpType::RAW_PACKET {
-            mask |= AttrMask::SQ_PSN;
-        }
-        if o.qp_type == QpType::RC {
-            mask |=
-                AttrMask::TIMEOUT | AttrMask::RETRY_CNT | AttrMask::RNR_RETRY | AttrMask::MAX_QP_RD_ATOMIC;
-        }
         let attr = QpAttr {
             state: QpState::RTS,
             sq_psn: o.psn,
@@ -219,7 +181,7 @@ impl<C: Card> Peer<C> {
             max_rd_atomic: o.rd_atomic,
             ..Default::default()
         };
-        self.qp.modify(&attr, mask).expect("RTS");
+        self.qp.step(&attr).expect("RTS");
     }
 
     /// Address vector to a GID.

@@ -10,7 +10,7 @@ mod unreliable;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
-use driver::{AttrMask, Offloads, QpAttr, SendWr};
+use driver::{Offloads, QpAttr, SendWr};
 use fpga_regs::{CqeStatus, FlowContext, HashFields, QpState, QpType, WqeOpcode, HASH_KEY};
 use model::attach::NetOptions;
 use model::link::outside::{ask, Answer};
@@ -280,7 +280,7 @@ fn raw_packets_are_refused() {
     let raw = Peer::new(&card, Options { qp_type: QpType::RAW_PACKET, ..options() });
     let to_init = |port| {
         let attr = QpAttr { state: QpState::INIT, port, ..Default::default() };
-        raw.qp.modify(&attr, AttrMask::STATE | AttrMask::PORT)
+        raw.qp.step(&attr)
     };
     unsupported(to_init(1));
     to_init(2).expect("a port of the net");

@@ -15,10 +15,10 @@ use std::sync::Arc;
 
 use driver::backend::vfio::Bar;
 use driver::{
-    AhAttr, AttrMask, Cq, Data, Device, Hints, Interrupts, Memory, Offloads, Qp, QpAttr, QpCaps, QpInit,
-    Registers, SendFlags, SendWr, Sge,
+    AhAttr, Cq, Data, Device, Hints, Interrupts, Memory, Qp, QpAttr, QpCaps, QpInit, Registers, SendFlags,
+    SendWr, Sge,
 };
-use fpga_regs::{Access, Cqe, QpState, QpType, WqeOpcode};
+use fpga_regs::{Access, Cqe, QpType, WqeOpcode};
 
 /// Commands go to a fake card, the data path to the memory.
 pub struct Slot(fake::Fake, Bar);
@@ -62,15 +62,7 @@ pub fn queues(count: usize, depth: u32) -> Queues {
     let pd = device.alloc_pd().expect("a PD");
     let cq = device.create_cq(4096, 0).expect("a CQ");
     let caps = QpCaps { max_send_wr: depth, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline: 0 };
-    let init = QpInit {
-        qp_type: QpType::RC,
-        send_cq: cq.clone(),
-        recv_cq: cq.clone(),
-        srq: None,
-        caps,
-        sq_sig_all: false,
-        offloads: Offloads::default(),
-    };
+    let init = QpInit::new(QpType::RC, &cq, caps);
     let mut dgid = [0; 16];
     dgid[15] = 1;
     let attr = QpAttr {
@@ -81,12 +73,7 @@ pub fn queues(count: usize, depth: u32) -> Queues {
         ..QpAttr::default()
     };
     let qps: Vec<_> = (0..count).map(|_| pd.create_qp(&init).expect("a QP")).collect();
-    for qp in &qps {
-        // The masks of perftest.
-        for (state, mask) in [(QpState::INIT, 0x39), (QpState::RTR, 0x12_9181), (QpState::RTS, 0x1_2e01)] {
-            qp.modify(&QpAttr { state, ..attr }, AttrMask(mask)).expect("a step");
-        }
-    }
+    qps.iter().for_each(|qp| qp.bring_up(&attr).expect("RTS"));
     (device, cq, qps)
 }
 

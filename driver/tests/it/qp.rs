@@ -1,7 +1,7 @@
 //! Creating and modifying QPs.
 
-use driver::{AttrMask, Error, Offloads, QpAttr, QpCaps, QpInit};
-use fpga_regs::{AdminOpcode, AdminStatus, QpContext, QpState, QpType};
+use driver::{AttrMask, Error, QpAttr, QpCaps, QpInit};
+use fpga_regs::{AdminOpcode, AdminStatus, Command, QpContext, QpState, QpType};
 
 use crate::setup::{attr, connect, create, masks, way, Setup, CAPS};
 
@@ -52,6 +52,27 @@ fn the_way_to_rts_carries_every_attribute() {
     let context = setup.card().qp(qp.qpn());
     assert_eq!((context.sq_psn(), context.timeout(), context.retry_cnt()), (0xabcdef, 14, 7));
     assert_eq!((context.rnr_retry(), context.max_rd_atomic()), (6, 4));
+}
+
+#[test]
+fn bringing_up_takes_the_same_steps() {
+    for qp_type in [QpType::RC, QpType::UC, QpType::UD, QpType::RAW_PACKET] {
+        let setup = Setup::with(qp_type, CAPS);
+        let qp = create(&setup.pd, &setup.cq, qp_type, CAPS, None);
+        qp.bring_up(&attr()).unwrap();
+        let all = setup.card().commands();
+        let steps = |qpn: u32| -> Vec<_> {
+            let of = |c: &&Command| c.opcode() == AdminOpcode::MODIFY_QP && c.object() == qpn;
+            all.iter().filter(of).map(|c| (c.param0(), c.param1(), c.param2())).collect()
+        };
+        assert_eq!(steps(qp.qpn()), steps(setup.qp.qpn()), "{qp_type}");
+        assert_eq!(qp.query().unwrap(), setup.qp.query().unwrap(), "{qp_type}");
+        let error = qp.bring_up(&attr()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("{qp_type} QP RTS -> INIT: there is no such step; query the QP's state first")
+        );
+    }
 }
 
 fn fail(setup: &Setup, from: QpState, change: impl FnOnce(&mut QpAttr, &mut AttrMask)) -> Error {
@@ -139,16 +160,7 @@ fn caps_above_the_limits_are_refused() {
         QpCaps { max_recv_sge: 31, ..CAPS },
         QpCaps { max_inline: 513, ..CAPS },
     ] {
-        let init = QpInit {
-            qp_type: QpType::RC,
-            send_cq: setup.cq.clone(),
-            recv_cq: setup.cq.clone(),
-            srq: None,
-            caps,
-            sq_sig_all: false,
-            offloads: Offloads::default(),
-        };
-        let error = setup.pd.create_qp(&init).err().unwrap();
+        let error = setup.pd.create_qp(&QpInit::new(QpType::RC, &setup.cq, caps)).err().unwrap();
         assert!(matches!(error, Error::Limit { .. }), "{error}");
         assert_eq!(error.errno(), libc::EINVAL);
     }

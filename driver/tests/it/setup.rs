@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use driver::{Ah, AhAttr, AttrMask, Cq, Device, Offloads, Pd, Qp, QpAttr, QpCaps, QpInit, Srq, Wc};
+use driver::{Ah, AhAttr, AttrMask, Cq, Device, Pd, Qp, QpAttr, QpCaps, QpInit, Srq, Wc};
 use fpga_regs::{Access, QpState, QpType};
 
 use crate::fake::{self, Fake};
@@ -123,14 +123,5 @@ pub fn create(
     caps: QpCaps,
     srq: Option<&Arc<Srq<Fake>>>,
 ) -> Arc<Qp<Fake>> {
-    let init = QpInit {
-        qp_type,
-        send_cq: cq.clone(),
-        recv_cq: cq.clone(),
-        srq: srq.cloned(),
-        caps,
-        sq_sig_all: false,
-        offloads: Offloads::default(),
-    };
-    pd.create_qp(&init).unwrap()
+    pd.create_qp(&QpInit { srq: srq.cloned(), ..QpInit::new(qp_type, cq, caps) }).unwrap()
 }

@@ -9,7 +9,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-use driver::{AttrMask, Card, Cq, Device, Offloads, Pd, Qp, QpAttr, Result, Wc, WcFlags};
+use driver::{Card, Cq, Device, Offloads, Pd, Qp, QpAttr, Result, Wc, WcFlags};
 use fpga_regs::{CqeStatus, QpState};
 
 use crate::abi::mbuf::{
@@ -162,7 +162,7 @@ impl<C: Card> RxQueue<C> {
 
 /// Moves a work queue to a state.
 fn to<C: Card>(wq: &Qp<C>, state: QpState) -> Result<()> {
-    wq.modify(&QpAttr { state, ..QpAttr::default() }, AttrMask::STATE)
+    wq.step(&QpAttr { state, ..QpAttr::default() })
 }
 
 impl<C: Card> Places<C> {

@@ -6,8 +6,8 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use driver::{
-    AttrMask, Card, Cq, Data, Device, Offloads, Pd, Qp, QpAttr, QpCaps, QpInit, Result, Segmented, SendFlags,
-    SendPost, SendWr,
+    Card, Cq, Data, Device, Offloads, Pd, Qp, QpAttr, QpCaps, QpInit, Result, Segmented, SendFlags, SendPost,
+    SendWr,
 };
 use fpga_regs::{CqeStatus, QpState, QpType, WqeOpcode};
 
@@ -38,15 +38,8 @@ struct RawQp<C: Card> {
 impl<C: Card> RawQp<C> {
     fn new(device: &Arc<Device<C>>, pd: &Arc<Pd<C>>, port: u8, caps: QpCaps, tso: bool) -> Result<Self> {
         let cq = device.create_cq(caps.max_send_wr + 1, 0)?;
-        let init = QpInit {
-            qp_type: QpType::RAW_PACKET,
-            send_cq: cq.clone(),
-            recv_cq: cq.clone(),
-            srq: None,
-            caps,
-            sq_sig_all: false,
-            offloads: Offloads { tso, ..Offloads::default() },
-        };
+        let offloads = Offloads { tso, ..Offloads::default() };
+        let init = QpInit { offloads, ..QpInit::new(QpType::RAW_PACKET, &cq, caps) };
         let raw = RawQp { qp: pd.create_qp(&init)?, cq, port };
         raw.ready()?;
         Ok(raw)
@@ -54,16 +47,12 @@ impl<C: Card> RawQp<C> {
 
     /// From RESET to RTS.
     fn ready(&self) -> Result<()> {
-        let state = |state| QpAttr { state, port: self.port, ..QpAttr::default() };
-        self.qp.modify(&state(QpState::INIT), AttrMask::STATE | AttrMask::PORT)?;
-        self.qp.modify(&state(QpState::RTR), AttrMask::STATE)?;
-        self.qp.modify(&state(QpState::RTS), AttrMask::STATE)
+        self.qp.bring_up(&QpAttr { port: self.port, ..QpAttr::default() })
     }
 
     /// Begins again with empty queues, after an error. Nothing that was posted completes any more.
     fn restart(&self) -> Result<()> {
-        let reset = QpAttr { state: QpState::RESET, ..QpAttr::default() };
-        self.qp.modify(&reset, AttrMask::STATE)?;
+        self.qp.step(&QpAttr { state: QpState::RESET, ..QpAttr::default() })?;
         self.ready()
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use driver::{AttrMask, Device, Offloads, Qp, QpAttr, SendFlags};
+use driver::{Device, Offloads, Qp, QpAttr, SendFlags};
 use fpga_regs::{FlowContext, HashFields, QpState, QpType, WqeOpcode, SUITE_KEY};
 use model::attach::SegmentCard;
 use tests::{Options, Peer};
@@ -39,7 +39,7 @@ fn counted_burst(x: &Side, length: usize) {
 }
 
 fn to(qp: &Qp<SegmentCard>, state: QpState) {
-    qp.modify(&QpAttr { state, port: 1, ..QpAttr::default() }, AttrMask::STATE).expect("a step");
+    qp.step(&QpAttr { state, port: 1, ..QpAttr::default() }).expect("a step");
 }
 
 /// Frames of UDP to the other card, each of another connection.

@@ -1,6 +1,6 @@
 //! Completion queues that are overrun.
 
-use driver::{AttrMask, Event, Offloads, QpAttr, QpInit, Sge};
+use driver::{AttrMask, Event, QpAttr, QpInit, Sge};
 use fpga_regs::{CqeStatus, EventKind, QpState, QpType, WqeOpcode};
 use std::time::Duration;
 use tests::{event_within, expect_no_event, join, on_one_and_two_cards, Net, Options, Peer, Side};
@@ -126,15 +126,8 @@ fn nothing_works_with_a_queue_that_was_overrun() {
         let attr = QpAttr { state: QpState::INIT, port: 1, ..Default::default() };
         let mask = AttrMask::STATE | AttrMask::PKEY_INDEX | AttrMask::PORT | AttrMask::ACCESS_FLAGS;
         assert!(x.qp.modify(&attr, mask).is_err());
-        let init = QpInit {
-            qp_type: QpType::UC,
-            send_cq: x.device.create_cq(8, 0).expect("a CQ"),
-            recv_cq: x.cq.clone(),
-            srq: None,
-            caps: *x.qp.caps(),
-            sq_sig_all: false,
-            offloads: Offloads::default(),
-        };
+        let send_cq = x.device.create_cq(8, 0).expect("a CQ");
+        let init = QpInit { send_cq, ..QpInit::new(QpType::UC, &x.cq, *x.qp.caps()) };
         assert!(x.pd.create_qp(&init).is_err());
     });
 }

@@ -5,8 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use driver::{AttrMask, QpAttr};
-use fpga_regs::{FlowContext, FlowKind, QpState, QpType, WqeOpcode};
+use fpga_regs::{FlowContext, FlowKind, QpType, WqeOpcode};
 use model::attach::NetOptions;
 use model::link::LinkOptions;
 use tests::stock::{need, verbena, Ended, Program};
@@ -155,9 +154,8 @@ fn no_frame_is_longer_than_the_longest() {
     let card = net.open(0);
     let options = Options { qp_type: QpType::RAW_PACKET, bytes: 1 << 16, ..Options::default() };
     let y = Peer::tuned(&card, options, None, |init| init.offloads.scatter_fcs = true);
-    let state = |state| QpAttr { state, port: 1, ..QpAttr::default() };
-    y.qp.modify(&state(QpState::INIT), AttrMask::STATE | AttrMask::PORT).expect("INIT");
-    y.qp.modify(&state(QpState::RTR), AttrMask::STATE).expect("RTR");
+    y.init();
+    y.rtr(0, [0; 16], 0);
     let everything = FlowContext::new().with_port(1).with_kind(FlowKind::ALL_DEFAULT);
     let _flow = y.qp.create_flow(&everything).expect("a rule");
     for (n, length) in [9601, 9600, 30_000, 60].into_iter().enumerate() {

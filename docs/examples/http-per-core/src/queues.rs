@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use anyhow::{anyhow, bail, Result};
-use driver::{AttrMask, Data, Offloads, QpAttr, QpCaps, QpInit, SendFlags, SendWr, Wc, WcFlags};
+use driver::{Data, Offloads, QpAttr, QpCaps, QpInit, SendFlags, SendWr, Wc, WcFlags};
 use fpga_regs::{CqeStatus, QpState, QpType, WqeOpcode};
 use smoltcp::phy::{self, Checksum, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
@@ -149,27 +149,17 @@ impl Queues {
         let cq = || device.create_cq(RECEIVES.max(SENDS) + 1, 0);
         let (spread_cq, own_cq, send_cq) = (cq()?, cq()?, cq()?);
         let wq = pd.create_wq(&spread_cq, (RECEIVES, 1), Offloads::default())?;
-        wq.modify(&QpAttr { state: QpState::RTR, ..QpAttr::default() }, AttrMask::STATE)?;
-        let init = QpInit {
-            qp_type: QpType::RAW_PACKET,
-            send_cq: send_cq.clone(),
-            recv_cq: own_cq.clone(),
-            srq: None,
-            caps: QpCaps {
-                max_send_wr: SENDS,
-                max_recv_wr: RECEIVES,
-                max_send_sge: 1,
-                max_recv_sge: 1,
-                max_inline: 0,
-            },
-            sq_sig_all: false,
-            offloads: Offloads::default(),
+        wq.step(&QpAttr { state: QpState::RTR, ..QpAttr::default() })?;
+        let caps = QpCaps {
+            max_send_wr: SENDS,
+            max_recv_wr: RECEIVES,
+            max_send_sge: 1,
+            max_recv_sge: 1,
+            max_inline: 0,
         };
-        let raw = pd.create_qp(&init)?;
-        let state = |state| QpAttr { state, port, ..QpAttr::default() };
-        raw.modify(&state(QpState::INIT), AttrMask::STATE | AttrMask::PORT)?;
-        raw.modify(&state(QpState::RTR), AttrMask::STATE)?;
-        raw.modify(&state(QpState::RTS), AttrMask::STATE)?;
+        let (recv_cq, both) = (own_cq.clone(), QpInit::new(QpType::RAW_PACKET, &send_cq, caps));
+        let raw = pd.create_qp(&QpInit { recv_cq, ..both })?;
+        raw.bring_up(&QpAttr { port, ..QpAttr::default() })?;
         let sending = Sending {
             qp: raw.clone(),
             cq: send_cq,

@@ -4,10 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail, Context, Result};
-use driver::{
-    AhAttr, AttrMask, Cq, Data, Device, Offloads, Pd, Qp, QpAttr, QpCaps, QpInit, SendFlags, SendWr, Sge, Wc,
-};
-use fpga_regs::{Access, QpState, QpType, WqeOpcode};
+use driver::{AhAttr, Cq, Data, Device, Pd, Qp, QpAttr, QpCaps, QpInit, SendFlags, SendWr, Sge, Wc};
+use fpga_regs::{Access, QpType, WqeOpcode};
 
 use super::device::AnyCard;
 use super::memory::Region;
@@ -56,17 +54,8 @@ impl End {
             max_recv_sge: 2,
             max_inline: 64,
         };
-        let init = QpInit {
-            qp_type: kind,
-            send_cq: cq.clone(),
-            recv_cq: cq.clone(),
-            srq: None,
-            caps,
-            sq_sig_all: false,
-            offloads: Offloads::default(),
-        };
         let (gid_index, gid) = usable_gid(device, port)?;
-        Ok(End { qp: pd.create_qp(&init)?, cq, port, gid, gid_index })
+        Ok(End { qp: pd.create_qp(&QpInit::new(kind, &cq, caps))?, cq, port, gid, gid_index })
     }
 
     /// The way to another end.
@@ -82,20 +71,7 @@ impl End {
     }
 
     fn connect(&self, to: &End, mtu: u8) -> driver::Result<()> {
-        let kind = self.qp.qp_type();
-        let (rc, ud) = (kind == QpType::RC, kind == QpType::UD);
-        let init = AttrMask::STATE | AttrMask::PKEY_INDEX | AttrMask::PORT;
-        let init = init | if ud { AttrMask::QKEY } else { AttrMask::ACCESS_FLAGS };
-        let mut rtr = AttrMask::STATE;
-        let mut rts = AttrMask::STATE | AttrMask::SQ_PSN;
-        if !ud {
-            rtr |= AttrMask::AV | AttrMask::PATH_MTU | AttrMask::DEST_QPN | AttrMask::RQ_PSN;
-        }
-        if rc {
-            rtr |= AttrMask::MAX_DEST_RD_ATOMIC | AttrMask::MIN_RNR_TIMER;
-            rts |= AttrMask::TIMEOUT | AttrMask::RETRY_CNT | AttrMask::RNR_RETRY | AttrMask::MAX_QP_RD_ATOMIC;
-        }
-        let attr = QpAttr {
+        self.qp.bring_up(&QpAttr {
             port: self.port,
             qkey: QKEY,
             access: Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC,
@@ -109,11 +85,7 @@ impl End {
             retry_cnt: 3,
             rnr_retry: 3,
             ..QpAttr::default()
-        };
-        for (state, mask) in [(QpState::INIT, init), (QpState::RTR, rtr), (QpState::RTS, rts)] {
-            self.qp.modify(&QpAttr { state, ..attr }, mask)?;
-        }
-        Ok(())
+        })
     }
 
     /// Posts one work request; it completes with its `wr_id`.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{bail, Context, Result};
 use driver::{
-    AttrMask, Card, Cq, Data, Device, Mr, Offloads, Pd, Qp, QpAttr, QpCaps, QpInit, Region, Segmented,
-    SendFlags, SendWr, Sge, WcFlags,
+    Card, Cq, Data, Device, Mr, Offloads, Pd, Qp, QpAttr, QpCaps, QpInit, Region, Segmented, SendFlags,
+    SendWr, Sge, WcFlags,
 };
 use fpga_regs::regs::FeatureSet;
 use fpga_regs::{Access, CqeStatus, QpState, QpType, WqeOpcode, SUITE_KEY};
@@ -119,19 +119,13 @@ pub struct Sender<C: Card> {
 impl<C: Card> Sender<C> {
     fn open(pd: &Arc<Pd<C>>, port: u8, vlan: Option<u16>) -> Result<Self> {
         let cq = pd.device().create_cq(SENDS + 1, 0)?;
+        let caps = QpCaps { max_send_wr: SENDS, max_send_sge: 1, ..QpCaps::default() };
         let qp = pd.create_qp(&QpInit {
-            qp_type: QpType::RAW_PACKET,
-            send_cq: cq.clone(),
-            recv_cq: cq.clone(),
-            srq: None,
-            caps: QpCaps { max_send_wr: SENDS, max_send_sge: 1, ..QpCaps::default() },
             sq_sig_all: true,
             offloads: Offloads { tso: cuts(pd.device()), ..Offloads::default() },
+            ..QpInit::new(QpType::RAW_PACKET, &cq, caps)
         })?;
-        let state = |state| QpAttr { state, port, ..QpAttr::default() };
-        qp.modify(&state(QpState::INIT), AttrMask::STATE | AttrMask::PORT)?;
-        qp.modify(&state(QpState::RTR), AttrMask::STATE)?;
-        qp.modify(&state(QpState::RTS), AttrMask::STATE)?;
+        qp.bring_up(&QpAttr { port, ..QpAttr::default() })?;
         let slots = Slots::new(pd, SENDS, LONG_STRIDE)?;
         let frames = [Sent::default(); SENDS as usize];
         Ok(Sender { qp, cq, slots, frames, head: 0, ready: 0, tail: 0, vlan })
@@ -212,7 +206,7 @@ impl<C: Card> Receiver<C> {
         let cq = pd.device().create_cq(RECEIVES + 1, 0)?;
         let offloads = Offloads { strip_vlan: vlan.is_some(), ..Offloads::default() };
         let wq = pd.create_wq(&cq, (RECEIVES, 1), offloads)?;
-        wq.modify(&QpAttr { state: QpState::RTR, ..QpAttr::default() }, AttrMask::STATE)?;
+        wq.step(&QpAttr { state: QpState::RTR, ..QpAttr::default() })?;
         let mut receiver = Receiver { wq, cq, slots: Slots::new(pd, RECEIVES, STRIDE)? };
         receiver.post(0..RECEIVES)?;
         Ok(receiver)
