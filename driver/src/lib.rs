@@ -12,6 +12,7 @@
 //! | `flow`, `rss` | which frames a raw packet QP receives; spreading them over work queues |
 //! | `lag` | two ports that are one |
 //! | `dma`, `rings` | DMA memory and its pools |
+//! | `slots` | memory of a program's own frames |
 //! | `ring`, `spin` | small entries that the card writes; the lock of a queue |
 //! | `qp`, `qp_size`, `qp_attr`, `qp_state`, `qp_modify` | queue pairs and their states |
 //! | `xrc` | domains of extended reliable connections |
@@ -56,6 +57,7 @@ mod rings;
 mod rq;
 mod rq_ring;
 mod rss;
+mod slots;
 mod spin;
 mod sq;
 mod sq_ring;
@@ -84,6 +86,7 @@ pub use qp::Qp;
 pub use qp_attr::{AttrMask, Offloads, QpAttr, QpCaps, QpInit};
 pub use rq::RecvPost;
 pub use rss::Table;
+pub use slots::Slots;
 pub use spin::on_long_wait;
 pub use sq::SendPost;
 pub use srq::{Srq, SrqAttr, SrqAttrMask, SrqPost};

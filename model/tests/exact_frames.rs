@@ -5,7 +5,7 @@
 //! captured ones. (The IPv4 identification counts packets of the host; it is the capture's for each.)
 
 use model::dma::Addr;
-use model::link::frames::{decode, encode, headers, pieces, MAX_FRAME};
+use model::link::frames::{decode, encode, headers, pieces, MAX_ROCE_FRAME};
 use model::packet::{Packet, Payload, PortId};
 use model::wire::{frame, BthOpcode, EncodeError, Frame, Network, Path};
 use model::wire::{Operation, Syndrome};
@@ -55,7 +55,7 @@ fn train(first: &Frame<'_>, count: u32, len: usize) -> Packet {
 
 fn encoded(path: &Path, train: &Packet, payload: &[u8]) -> Vec<Vec<u8>> {
     let one = |piece: model::link::frames::Piece| {
-        let mut out = vec![0xee; MAX_FRAME];
+        let mut out = vec![0xee; MAX_ROCE_FRAME];
         let fill = |to: &mut [u8]| {
             to.copy_from_slice(&payload[piece.offset..][..piece.len]);
             Ok::<(), EncodeError>(())

@@ -1,7 +1,7 @@
 //! Memory regions and windows: flags, keys, mapping.
 #![allow(unsafe_code)]
 
-use driver::{Error, PageList, Region};
+use driver::{Error, PageList, Region, Slots};
 use fpga_regs::{Access, AdminOpcode, AdminStatus, MrContext, MrMode};
 
 use crate::setup::Setup;
@@ -183,4 +183,28 @@ fn regions_without_memory_map_nothing() {
     // SAFETY: it is refused.
     let error = unsafe { setup.pd.register(&Region { on_demand: false, ..all }) }.err().unwrap();
     assert_eq!(error.errno(), libc::EINVAL, "{error}");
+}
+
+#[test]
+fn slots_are_one_region_and_apart() {
+    let setup = Setup::new();
+    let mut slots = Slots::<_, 192>::new(&setup.pd, 3).unwrap();
+    let (first, last) = (slots.sge(0, 10), slots.sge(2, 192));
+    assert_eq!((first.addr, last.addr), (slots.at(0) as u64, slots.at(0) as u64 + 2 * 192));
+    assert_eq!((first.length, last.length, first.lkey), (10, 192, last.lkey));
+    assert_eq!(setup.card().maps(), [(first.addr, 3 * 192, true)]);
+    // SAFETY: the fake card does not touch them.
+    unsafe { slots.bytes_mut(1).fill(7) };
+    // SAFETY: as above.
+    let [a, b, c] = [0, 1, 2].map(|slot| unsafe { slots.bytes(slot) });
+    assert!(a == [0; 192] && b == [7; 192] && c == [0; 192]);
+    drop(slots);
+    assert_eq!(setup.card().maps(), []);
+}
+
+#[test]
+#[should_panic(expected = "slot 3")]
+fn there_is_no_slot_behind_the_last() {
+    let setup = Setup::new();
+    Slots::<_, 192>::new(&setup.pd, 3).unwrap().at(3);
 }

@@ -1,11 +1,12 @@
 //! QP creation, reset and end.
 
 use fpga_regs::regs::port;
-use fpga_regs::{AdminStatus, HashFields, HashFunction, Mtu, QpContext, QpState, QpType, Syndrome};
+use fpga_regs::{
+    AdminStatus, HashFields, HashFunction, Mtu, QpContext, QpState, QpType, Syndrome, MAX_FRAME,
+};
 
 use super::modify::Refused;
 use super::qp::{IDLE, NO_WQE};
-use super::raw::MAX_FRAME;
 use super::requester::{PSN_WINDOW, TRAIN_BYTES};
 use super::segment::MAX_TSO;
 use super::tables::MAX_QPS;

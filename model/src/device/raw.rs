@@ -6,7 +6,8 @@
 
 use fpga_regs::regs::port;
 use fpga_regs::{
-    AdminStatus, CqeStatus, FlowContext, FlowKind, QpState, QpType, Syndrome, WqeCtrl, WqeOpcode, MAX_INLINE,
+    AdminStatus, CqeStatus, FlowContext, FlowKind, QpState, QpType, Syndrome, WqeCtrl, WqeOpcode, MAX_FRAME,
+    MAX_INLINE,
 };
 
 use super::gather::{malformed, LocalError};
@@ -21,8 +22,6 @@ use crate::steering::{Copies, Copy, Fields, Taken};
 use crate::wire::checksum::Checksums;
 use crate::wire::{ethernet, psn, Ethernet};
 
-/// Bytes of the longest frame, without its check sequence: a jumbo frame.
-pub const MAX_FRAME: u32 = 9600;
 /// Bytes of the shortest frame without its check sequence. The MAC pads shorter ones with zeros (IEEE 802.3 4.2.8).
 pub(super) const MIN_FRAME: usize = 60;
 /// How long a receiver without receive WQEs holds the wire (ns).

@@ -1,10 +1,10 @@
 //! RAW_TSO: TCP that the card cuts into frames. Each is sent as one of RAW_ETH is; what was sent of the message is
 //! `cur_offset` of its queue pair.
 
-use fpga_regs::{CqeStatus, Syndrome, MAX_TSO_HEADER};
+use fpga_regs::{CqeStatus, Syndrome, MAX_FRAME, MAX_TSO_HEADER};
 
 use super::gather::{malformed, LocalError};
-use super::raw::{with_room, Outgoing, Part, MAX_FRAME, MIN_FRAME};
+use super::raw::{with_room, Outgoing, Part, MIN_FRAME};
 use super::wqe::Wqe;
 use super::Device;
 use crate::env::Env;

@@ -4,8 +4,9 @@
 //! change. What was found out about it, and about the queues at both ends, counts for as long as the
 //! [generation](super::Express::generation) of their island is the same.
 
+use fpga_regs::MAX_FRAME;
+
 use super::piece::Piece;
-use crate::device::raw::MAX_FRAME;
 use crate::here::Here;
 use crate::packet::PortId;
 use crate::steering::{Copy, Fields, Taken};

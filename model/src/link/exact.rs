@@ -93,7 +93,7 @@ impl Tap {
         }
         let leaves_unseen = leaving.is_some() && !mode.makes_frames();
         let at = if leaves_unseen { Time::default() } else { area.since_start(env.now()) };
-        self.frame.resize(frames::MAX_FRAME, 0);
+        self.frame.resize(frames::MAX_ROCE_FRAME, 0);
         for piece in frames::pieces(p) {
             let headers = frames::headers(&piece.packet);
             let len = frame::len(&path, headers.bth.opcode, piece.len);
@@ -224,7 +224,7 @@ impl Tap {
             return;
         }
         let path = route::from_outside(port, p, from, to);
-        self.frame.resize(frames::MAX_FRAME, 0);
+        self.frame.resize(frames::MAX_ROCE_FRAME, 0);
         let fill = |place: &mut [u8]| -> Result<(), EncodeError> {
             place.copy_from_slice(payload);
             Ok(())

@@ -9,10 +9,10 @@ const PKEY: u16 = 0xffff;
 /// The path MTUs.
 const MTUS: [usize; 5] = [256, 512, 1024, 2048, 4096];
 /// Bytes that the largest frame of a packet takes.
-pub const MAX_FRAME: usize = 4096 + frame::MAX_OVERHEAD;
+pub const MAX_ROCE_FRAME: usize = 4096 + frame::MAX_OVERHEAD;
 /// Bytes that the largest frame of all takes: one that a program has made.
-pub(crate) const LONGEST_FRAME: usize = crate::device::raw::MAX_FRAME as usize;
-const _: () = assert!(LONGEST_FRAME >= MAX_FRAME);
+pub(crate) const LONGEST_FRAME: usize = fpga_regs::MAX_FRAME as usize;
+const _: () = assert!(LONGEST_FRAME >= MAX_ROCE_FRAME);
 
 /// A packet of a train, and the part of the train's payload that it carries.
 #[derive(Clone, Copy, Debug)]

@@ -136,7 +136,7 @@ fn bytes(len: usize) -> Vec<u8> {
 }
 
 fn encoded(piece: &Piece, path: &Path, payload: &[u8]) -> Vec<u8> {
-    let mut out = vec![0xee; MAX_FRAME];
+    let mut out = vec![0xee; MAX_ROCE_FRAME];
     let fill = |to: &mut [u8]| {
         to.copy_from_slice(&payload[piece.offset..][..piece.len]);
         Ok::<(), EncodeError>(())

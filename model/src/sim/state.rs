@@ -1,5 +1,7 @@
 //! The state of a simulation: one struct, in the segment.
 
+use fpga_regs::MAX_FRAME;
+
 pub use super::parts::{CardTime, Flow, Job, PortTime, QpTime, Slot};
 
 use super::event::Event;
@@ -12,7 +14,6 @@ use super::switch::Switch;
 use super::trace::Trace;
 use super::wire::Frame;
 use crate::congestion::dcqcn::Parameters;
-use crate::device::raw::MAX_FRAME;
 use crate::plain::{Flag, Kept, Plain};
 use crate::profile::Profile;
 use crate::segment::page::MAX_MEMBERS;

@@ -13,12 +13,12 @@ use super::slab::Slab;
 use super::state::{Sim, SLOTS};
 use super::trace::Phase;
 use crate::congestion::SwitchOptions;
-use crate::device::raw::MAX_FRAME;
 use crate::link::faults::{mark, mix};
 use crate::packet::{Packet, PortId, CONGESTION};
 use crate::plain::{plain, Flag};
 use crate::profile::Profile;
 use fpga_regs::regs::port;
+use fpga_regs::MAX_FRAME;
 
 /// Bytes that a pause frame takes on the wire, with preamble and gap (IEEE 802.3, annex 31D).
 const PAUSE_BYTES: u64 = 84;

@@ -156,7 +156,7 @@ impl Engine<'_> {
         let sim = &mut *self.env.sim;
         let payload = &sim.payload[slot as usize][..len];
         let frame = &mut self.env.step.tap.frame;
-        frame.resize(frames::MAX_FRAME, 0);
+        frame.resize(frames::MAX_ROCE_FRAME, 0);
         let fill = |to: &mut [u8]| -> Result<(), EncodeError> {
             to.copy_from_slice(payload);
             Ok(())

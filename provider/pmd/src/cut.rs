@@ -1,11 +1,10 @@
 //! TCP that the card cuts into frames (TSO): what a packet asks for, and whether the card can do it.
 #![allow(unsafe_code)]
 
-use fpga_regs::MAX_TSO_HEADER;
+use fpga_regs::{MAX_FRAME, MAX_TSO_HEADER};
 
 use crate::abi::mbuf::{Lengths, Mbuf, TX_VLAN};
 use crate::headers::are_of_tcp;
-use crate::slots::MAX_FRAME;
 
 /// Bytes of a VLAN tag.
 pub const TAG: u32 = 4;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use driver::{Card, Error};
 use fpga_regs::regs::FeatureSet;
-use fpga_regs::HASH_KEY;
+use fpga_regs::{HASH_KEY, MAX_FRAME};
 
 use crate::abi::ethdev::{link, EthDev, EthDevData, Stats, Xstat, XstatName, LINK_CHANGED, QUEUE_COUNTERS};
 use crate::abi::info::{
@@ -16,7 +16,7 @@ use crate::abi::info::{
 };
 use crate::abi::rte_eth_dev_callback_process;
 use crate::dev::{with, Dev};
-use crate::slots::{MAX_FRAME, OVERHEAD};
+use crate::slots::OVERHEAD;
 use crate::spread::{ENTRIES, KINDS};
 use crate::watch::Watch;
 

@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Mutex;
 
 use driver::{Card, Error, Offloads};
+use fpga_regs::MAX_FRAME;
 
 use crate::abi::ethdev::*;
 use crate::abi::info::{RxConf, TxConf, RX_KEEP_CRC, RX_VLAN_STRIP, TX_TCP_TSO};
@@ -16,7 +17,7 @@ use crate::info;
 use crate::kinds;
 use crate::port::Port;
 use crate::rx::{self, RxQueue};
-use crate::slots::{MAX_FRAME, OVERHEAD};
+use crate::slots::OVERHEAD;
 use crate::tx::{self, TxQueue};
 
 /// `RTE_ETH_VLAN_STRIP_MASK`.

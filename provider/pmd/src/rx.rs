@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 use driver::{Card, Cq, Device, Offloads, Pd, Qp, QpAttr, Result, Wc, WcFlags};
-use fpga_regs::{CqeStatus, QpState};
+use fpga_regs::{CqeStatus, QpState, MAX_FRAME};
 
 use crate::abi::mbuf::{
     Mbuf, Mempool, EXTERNAL, HEADROOM, RX_IP_CKSUM_GOOD, RX_L4_CKSUM_GOOD, RX_MARKED, RX_RSS_HASH,
@@ -19,7 +19,7 @@ use crate::abi::mbuf::{
 use crate::counters::Counters;
 use crate::cut::TAG;
 use crate::kinds::packet_type;
-use crate::slots::{Slots, FCS, MAX_FRAME, OVERHEAD};
+use crate::slots::{Slots, FCS, OVERHEAD, SLOT};
 use crate::turns::Turns;
 
 /// mbufs that are taken from the pool in one go, and completions that are looked at.
@@ -80,7 +80,7 @@ impl<C: Card> RxQueue<C> {
         let cq = device.create_cq(count + 1, 0)?;
         let wq = pd.create_wq(&cq, (count, 1), offloads)?;
         let places = Places {
-            slots: Slots::new(pd, count as usize)?,
+            slots: Slots::new(pd, count)?,
             turns: Turns::new(count),
             pool,
             fresh: [null_mut(); BATCH],
@@ -174,8 +174,7 @@ impl<C: Card> Places<C> {
         }
         let mut post = wq.recv();
         let slots = &self.slots;
-        self.turns
-            .post(|place| post.push(u64::from(place), &[slots.sge(place as usize, slots.room())]).is_ok());
+        self.turns.post(|place| post.push(u64::from(place), &[slots.sge(place, SLOT)]).is_ok());
         post.ring();
     }
 
@@ -201,7 +200,7 @@ impl<C: Card> Places<C> {
     fn expect(&self, wc: &Wc) {
         let place = wc.wr_id as usize;
         if place < self.turns.count() {
-            let at = self.slots.at(place).cast::<i8>();
+            let at = self.slots.at(place as u32).cast::<i8>();
             // SAFETY: a prefetch has no effects, whatever the address; the second is within the slot.
             unsafe {
                 _mm_prefetch::<_MM_HINT_T0>(at);
@@ -249,7 +248,7 @@ impl<C: Card> Places<C> {
             let here = (length - done).min(self.room);
             // SAFETY: fresh mbufs, which are ours, and bytes of the slot, which the card does not write any more.
             unsafe {
-                let from = self.slots.at(place as usize).add(done as usize);
+                let from = self.slots.at(place).add(done as usize);
                 std::ptr::copy_nonoverlapping(from, Mbuf::start(last), here as usize);
                 let mbuf = &mut *last;
                 mbuf.data_off = HEADROOM;

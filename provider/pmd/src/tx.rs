@@ -9,13 +9,13 @@ use driver::{
     Card, Cq, Data, Device, Offloads, Pd, Qp, QpAttr, QpCaps, QpInit, Result, Segmented, SendFlags, SendPost,
     SendWr,
 };
-use fpga_regs::{CqeStatus, QpState, QpType, WqeOpcode};
+use fpga_regs::{CqeStatus, QpState, QpType, WqeOpcode, MAX_FRAME};
 
 use crate::abi::mbuf::{set_errno, Mbuf, TX_IP_CKSUM, TX_L4_MASK, TX_TCP_SEG, TX_VLAN};
 use crate::counters::Counters;
 use crate::cut::{Cut, TAG};
 use crate::headers;
-use crate::slots::{Slots, MAX_FRAME};
+use crate::slots::{Slots, SLOT};
 
 /// Every so many packets one asks for a completion, and those that others wait for.
 const SIGNAL_EVERY: u32 = 16;
@@ -121,9 +121,9 @@ impl<C: Card> TxQueue<C> {
         let caps =
             QpCaps { max_send_wr: size, max_recv_wr: 1, max_send_sge: 2, max_recv_sge: 1, max_inline: 0 };
         let raw = RawQp::new(device, pd, card_port, caps, tso)?;
-        let slots = Slots::new(pd, size as usize)?;
+        let slots = Slots::new(pd, size)?;
         let counters = Arc::<Counters>::default();
-        let most = tso.then(|| device.ethernet().max_tso().min((size - 1) * slots.room()));
+        let most = tso.then(|| device.ethernet().max_tso().min((size - 1) * SLOT));
         let sent = Sent {
             slots,
             size,
@@ -228,7 +228,7 @@ impl<C: Card> Sent<C> {
         if free == 0 {
             return false;
         }
-        let slot = (self.head & (self.size - 1)) as usize;
+        let slot = self.head & (self.size - 1);
         // SAFETY: a whole packet, and a free slot with room for it.
         unsafe { Mbuf::copy(packet, 0, self.slots.at(slot), length) };
         let next = self.head.wrapping_add(1);
@@ -241,7 +241,7 @@ impl<C: Card> Sent<C> {
 
     /// What a packet asks the card for, after the checksums are filled in that the card does not find in the slot.
     #[inline]
-    fn left_to_card(&self, packet: *const Mbuf, slot: usize, length: u32) -> u64 {
+    fn left_to_card(&self, packet: *const Mbuf, slot: u32, length: u32) -> u64 {
         // SAFETY: the program's packet, and bytes of a slot that the card does not read yet.
         let (asked, lengths, frame) = unsafe {
             let frame = std::slice::from_raw_parts_mut(self.slots.at(slot), length as usize);
@@ -261,12 +261,12 @@ impl<C: Card> Sent<C> {
         // SAFETY: the program's packet.
         let cut = unsafe { self.most.and_then(|most| Cut::of(packet, most)) };
         let Some(cut) = cut else { return self.refuse() };
-        let taken = Slots::<C>::taken_by(cut.data).max(1);
+        let taken = cut.data.div_ceil(SLOT).max(1);
         if taken > self.size - self.under_way() {
             return false;
         }
-        let slot = (self.head & (self.size - 1)) as usize;
-        let first = cut.data.min(self.slots.until_end(slot));
+        let slot = self.head & (self.size - 1);
+        let first = cut.data.min((self.size - slot) * SLOT);
         let header = cut.header();
         // SAFETY: a whole packet, and free slots with room for its data.
         let vlan_tci = unsafe {

@@ -5,7 +5,6 @@
 //! |---|---|
 //! | `port` | a port of a card: who of the cores gets which frame |
 //! | `queues` | the queues of one core, as a network device of smoltcp |
-//! | `slots` | their memory |
 //! | `stack` | the TCP/IP stack of one core |
 //! | `server`, `client` | what is said over it |
 //! | `cores` | a pinned thread for each core |
@@ -15,7 +14,6 @@ mod cores;
 mod port;
 mod queues;
 mod server;
-mod slots;
 mod stack;
 
 use std::net::Ipv4Addr;

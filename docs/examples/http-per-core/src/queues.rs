@@ -1,16 +1,15 @@
 //! The queues of one core, as a network device of smoltcp.
+#![allow(unsafe_code)]
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use anyhow::{anyhow, bail, Result};
-use driver::{Data, Offloads, QpAttr, QpCaps, QpInit, SendFlags, SendWr, Wc, WcFlags};
-use fpga_regs::{CqeStatus, QpState, QpType, WqeOpcode};
+use driver::{Data, Offloads, QpAttr, QpCaps, QpInit, SendFlags, SendWr, Slots, Wc, WcFlags};
+use fpga_regs::{CqeStatus, QpState, QpType, WqeOpcode, MAX_FRAME};
 use smoltcp::phy::{self, Checksum, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
-use verbena::verbs::card::{Cq, Device, Pd, Qp};
-
-use crate::slots::Slots;
+use verbena::verbs::card::{Card, Cq, Device, Pd, Qp};
 
 /// Receives that a queue has posted. Few of them stay in the cache.
 const RECEIVES: u32 = 256;
@@ -24,13 +23,13 @@ const FRAME: usize = 1514;
 const SEND_SLOT: usize = FRAME.next_multiple_of(64);
 /// Bytes of a slot for a frame that comes: the longest that the card receives. With less room for it, the receive would
 /// fail, and the queue with it: whoever is on the net could end the server.
-const RECEIVE_SLOT: usize = 9600;
+const RECEIVE_SLOT: usize = MAX_FRAME as usize;
 
 /// A receive queue and its memory.
 struct Receiving {
     qp: Arc<Qp>,
     cq: Arc<Cq>,
-    slots: Slots,
+    slots: Slots<Card, RECEIVE_SLOT>,
     free: Vec<u32>,
     /// Frames that have come: slot and bytes.
     arrived: VecDeque<(u32, u32)>,
@@ -38,7 +37,7 @@ struct Receiving {
 
 impl Receiving {
     fn new(pd: &Arc<Pd>, qp: Arc<Qp>, cq: Arc<Cq>) -> Result<Self> {
-        let slots = Slots::new(pd, RECEIVES as usize, RECEIVE_SLOT)?;
+        let slots = Slots::new(pd, RECEIVES)?;
         let mut new = Receiving { qp, cq, slots, free: (0..RECEIVES).collect(), arrived: VecDeque::new() };
         new.post()?;
         Ok(new)
@@ -47,7 +46,7 @@ impl Receiving {
     fn post(&mut self) -> Result<()> {
         let mut post = self.qp.recv();
         while let Some(slot) = self.free.pop() {
-            post.push(slot.into(), &[self.slots.sge(slot, RECEIVE_SLOT as u32)])
+            post.push(slot.into(), &[self.slots.sge(slot, MAX_FRAME)])
                 .map_err(|error| anyhow!("a receive: {error}"))?;
         }
         post.ring();
@@ -60,11 +59,13 @@ impl Receiving {
             self.post()?;
         }
         let mut failed = None;
-        let (slots, free, arrived) = (&mut self.slots, &mut self.free, &mut self.arrived);
+        let (slots, free, arrived) = (&self.slots, &mut self.free, &mut self.arrived);
         self.cq.poll(REAPED, |wc| {
             let slot = wc.wr_id as u32;
+            // SAFETY: the receive has ended.
+            let frame = unsafe { slots.bytes(slot) };
             match wc.status {
-                CqeStatus::SUCCESS if whole(&wc, slots.bytes(slot)) => arrived.push_back((slot, wc.byte_len)),
+                CqeStatus::SUCCESS if whole(&wc, frame) => arrived.push_back((slot, wc.byte_len)),
                 CqeStatus::SUCCESS => free.push(slot),
                 status => failed = Some(status),
             }
@@ -88,7 +89,7 @@ fn whole(wc: &Wc, frame: &[u8]) -> bool {
 struct Sending {
     qp: Arc<Qp>,
     cq: Arc<Cq>,
-    slots: Slots,
+    slots: Slots<Card, SEND_SLOT>,
     free: Vec<u32>,
     /// Frames to be posted: slot and bytes.
     ready: Vec<(u32, u32)>,
@@ -163,7 +164,7 @@ impl Queues {
         let sending = Sending {
             qp: raw.clone(),
             cq: send_cq,
-            slots: Slots::new(pd, SENDS as usize, SEND_SLOT)?,
+            slots: Slots::new(pd, SENDS)?,
             free: (0..SENDS).collect(),
             ready: Vec::new(),
             mute: core != 0,
@@ -208,7 +209,8 @@ impl phy::RxToken for Arrived<'_> {
     fn consume<R, F: FnOnce(&[u8]) -> R>(self, read: F) -> R {
         let Receiving { slots, free, arrived, .. } = self.0;
         let (slot, length) = arrived.pop_front().unwrap_or_default();
-        let answer = read(&slots.bytes(slot)[..length as usize]);
+        // SAFETY: the card has it again only when it is free.
+        let answer = read(unsafe { &slots.bytes(slot)[..length as usize] });
         free.push(slot);
         answer
     }
@@ -221,7 +223,8 @@ impl phy::TxToken for Room<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, write: F) -> R {
         let Sending { slots, free, ready, mute, .. } = self.0;
         let slot = free.pop().unwrap_or_default();
-        let frame = &mut slots.bytes(slot)[..length];
+        // SAFETY: a free slot, posted only later.
+        let frame = unsafe { &mut slots.bytes_mut(slot)[..length] };
         let answer = write(frame);
         match *mute && answers_arp(frame) {
             true => free.push(slot),

@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
 use clap::{Args, Subcommand};
+use fpga_regs::MAX_FRAME;
 use rustix::fs::FlockOperation;
 use rustix::process::{kill_process, Pid, Signal};
 
@@ -36,8 +37,8 @@ use crate::net::runtime::{Net, DEFAULT_NET};
 
 /// How long the end of a process is waited for.
 const END: Duration = Duration::from_secs(10);
-/// Largest MTU: the card's frames have 9600 bytes, of which the Ethernet header with a tag takes 18.
-const MAX_MTU: i64 = 9582;
+/// Largest MTU: the longest frame but for the Ethernet header with a tag.
+const MAX_MTU: i64 = MAX_FRAME as i64 - 18;
 /// Most queues of an interface: what is more helps no machine that carries frames by software.
 const MAX_QUEUES: i64 = 16;
 

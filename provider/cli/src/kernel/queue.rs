@@ -3,25 +3,22 @@
 
 use std::sync::Arc;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, Result};
 use driver::{
-    Card, Cq, Data, Device, Mr, Offloads, Pd, Qp, QpAttr, QpCaps, QpInit, Region, Segmented, SendFlags,
-    SendWr, Sge, WcFlags,
+    Card, Cq, Data, Device, Offloads, Pd, Qp, QpAttr, QpCaps, QpInit, Segmented, SendFlags, SendWr, Sge,
+    Slots, WcFlags,
 };
 use fpga_regs::regs::FeatureSet;
-use fpga_regs::{Access, CqeStatus, QpState, QpType, WqeOpcode, SUITE_KEY};
-use memmap2::{MmapMut, MmapRaw};
+use fpga_regs::{CqeStatus, QpState, QpType, WqeOpcode, MAX_FRAME, SUITE_KEY};
 use model::wire::checksum::Checksums;
 
 use super::merge::Frame;
 use super::tap::{Cut, Sent};
 
-/// Bytes of the longest frame, with a tag that the card inserts.
-pub const MAX_FRAME: usize = 9600;
 /// Bytes of a tag.
 const TAG: usize = 4;
 /// Bytes of a slot for what comes: whole lines.
-const STRIDE: usize = MAX_FRAME.next_multiple_of(64);
+const STRIDE: usize = (MAX_FRAME as usize).next_multiple_of(64);
 /// The same for what is sent: the most that the kernel leaves to be cut into frames, with headers.
 const LONG_STRIDE: usize = (1 << 16) + 256;
 /// Frames that wait to be taken by the kernel.
@@ -32,49 +29,6 @@ pub const SENDS: u32 = 64;
 const TABLE_ENTRIES: usize = 128;
 /// Frames that are taken in one go.
 pub const BATCH: usize = 64;
-
-/// Memory that the card reads or writes: a slot for each frame.
-struct Slots<C: Card> {
-    // Before the memory: it is deregistered first.
-    region: Arc<Mr<C>>,
-    memory: MmapRaw,
-    stride: usize,
-}
-
-impl<C: Card> Slots<C> {
-    fn new(pd: &Arc<Pd<C>>, count: u32, stride: usize) -> Result<Self> {
-        let memory: MmapRaw = MmapMut::map_anon(count as usize * stride).context("memory for frames")?.into();
-        let (addr, len) = (memory.as_mut_ptr(), memory.len());
-        let region =
-            Region { addr, len, wire_va: addr as u64, access: Access::LOCAL_WRITE, on_demand: false };
-        // SAFETY: it stays until the region is destroyed, and is touched only where the card does not.
-        let region = unsafe { pd.register(&region)? };
-        Ok(Slots { region, memory, stride })
-    }
-
-    fn at(&self, slot: u32) -> *mut u8 {
-        let offset = slot as usize * self.stride;
-        assert!(offset < self.memory.len(), "slot {slot}");
-        // SAFETY: within the memory.
-        unsafe { self.memory.as_mut_ptr().add(offset) }
-    }
-
-    fn sge(&self, slot: u32, length: u32) -> Sge {
-        Sge { addr: self.at(slot) as u64, length, lkey: self.region.lkey() }
-    }
-
-    /// The bytes of a slot that the card does not use.
-    fn bytes(&self, slot: u32) -> &[u8] {
-        // SAFETY: a slot of ours, as the caller says.
-        unsafe { std::slice::from_raw_parts(self.at(slot), self.stride) }
-    }
-
-    /// The same, to be written.
-    fn bytes_mut(&mut self, slot: u32) -> &mut [u8] {
-        // SAFETY: as above; it is the only one as long as it is borrowed.
-        unsafe { std::slice::from_raw_parts_mut(self.at(slot), self.stride) }
-    }
-}
 
 /// Whether a card cuts TCP into frames.
 pub fn cuts<C: Card>(device: &Device<C>) -> bool {
@@ -104,7 +58,7 @@ pub fn open<C: Card>(device: &Arc<Device<C>>, port: u8, vlan: Option<u16>, count
 pub struct Sender<C: Card> {
     qp: Arc<Qp<C>>,
     cq: Arc<Cq<C>>,
-    slots: Slots<C>,
+    slots: Slots<C, LONG_STRIDE>,
     /// What is in them.
     frames: [Sent; SENDS as usize],
     /// The next free one.
@@ -126,7 +80,7 @@ impl<C: Card> Sender<C> {
             ..QpInit::new(QpType::RAW_PACKET, &cq, caps)
         })?;
         qp.bring_up(&QpAttr { port, ..QpAttr::default() })?;
-        let slots = Slots::new(pd, SENDS, LONG_STRIDE)?;
+        let slots = Slots::new(pd, SENDS)?;
         let frames = [Sent::default(); SENDS as usize];
         Ok(Sender { qp, cq, slots, frames, head: 0, ready: 0, tail: 0, vlan })
     }
@@ -137,14 +91,15 @@ impl<C: Card> Sender<C> {
             self.reap()?;
         }
         let free = self.head.wrapping_sub(self.tail) < SENDS;
-        Ok(free.then(|| self.slots.bytes_mut(self.head % SENDS)))
+        // SAFETY: a slot whose frame was sent.
+        Ok(free.then(|| unsafe { self.slots.bytes_mut(self.head % SENDS) }))
     }
 
     /// The room has a frame, or what is to be cut into frames. What is longer with its tag than any frame is dropped.
     pub fn take(&mut self, frame: Sent) {
         let tag = self.vlan.map_or(0, |_| TAG);
         let longest = frame.cut.map_or(frame.length, |cut| cut.header + usize::from(cut.mss));
-        if longest + tag <= MAX_FRAME {
+        if longest + tag <= MAX_FRAME as usize {
             self.frames[(self.head % SENDS) as usize] = frame;
             self.head = self.head.wrapping_add(1);
         }
@@ -167,7 +122,8 @@ impl<C: Card> Sender<C> {
                 Some(Cut { header, mss }) => {
                     let behind = header as u32;
                     let (addr, length) = (whole.addr + u64::from(behind), whole.length - behind);
-                    let header = &self.slots.bytes(slot)[..header];
+                    // SAFETY: the card only reads it.
+                    let header = unsafe { &self.slots.bytes(slot)[..header] };
                     let message = Segmented { header, mss, data: &[Sge { addr, length, ..whole }] };
                     let data = Data::Segmented(&message);
                     post.push(&SendWr { opcode: WqeOpcode::RAW_TSO, data, ..wr })?;
@@ -198,7 +154,7 @@ impl<C: Card> Sender<C> {
 pub struct Receiver<C: Card> {
     wq: Arc<Qp<C>>,
     cq: Arc<Cq<C>>,
-    slots: Slots<C>,
+    slots: Slots<C, STRIDE>,
 }
 
 impl<C: Card> Receiver<C> {
@@ -207,7 +163,7 @@ impl<C: Card> Receiver<C> {
         let offloads = Offloads { strip_vlan: vlan.is_some(), ..Offloads::default() };
         let wq = pd.create_wq(&cq, (RECEIVES, 1), offloads)?;
         wq.step(&QpAttr { state: QpState::RTR, ..QpAttr::default() })?;
-        let mut receiver = Receiver { wq, cq, slots: Slots::new(pd, RECEIVES, STRIDE)? };
+        let mut receiver = Receiver { wq, cq, slots: Slots::new(pd, RECEIVES)? };
         receiver.post(0..RECEIVES)?;
         Ok(receiver)
     }
@@ -215,7 +171,7 @@ impl<C: Card> Receiver<C> {
     fn post(&mut self, slots: impl IntoIterator<Item = u32>) -> Result<()> {
         let mut post = self.wq.recv();
         for slot in slots {
-            post.push(slot.into(), &[self.slots.sge(slot, MAX_FRAME as u32)])?;
+            post.push(slot.into(), &[self.slots.sge(slot, MAX_FRAME)])?;
         }
         post.ring();
         Ok(())
@@ -232,7 +188,7 @@ impl<C: Card> Receiver<C> {
             }
             let right = |flag| wc.flags.contains(flag);
             let right = Checksums { ip: right(WcFlags::IP_CSUM_OK), l4: right(WcFlags::L4_CSUM_OK) };
-            came[count] = (wc.wr_id as u32, (wc.byte_len as usize).min(MAX_FRAME), right);
+            came[count] = (wc.wr_id as u32, wc.byte_len.min(MAX_FRAME) as usize, right);
             count += 1;
         })?;
         if let Some(status) = failed {
@@ -241,7 +197,8 @@ impl<C: Card> Receiver<C> {
         if count != 0 {
             let mut frames = [Frame::default(); BATCH];
             for (frame, &(slot, length, right)) in frames.iter_mut().zip(&came[..count]) {
-                *frame = Frame { bytes: &self.slots.bytes(slot)[..length], right };
+                // SAFETY: the card has it again only below.
+                *frame = Frame { bytes: unsafe { &self.slots.bytes(slot)[..length] }, right };
             }
             give(&frames[..count])?;
             self.post(came[..count].iter().map(|&(slot, ..)| slot))?;

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixDatagram;
 
 use anyhow::{bail, Context, Result};
-use fpga_regs::MAX_TSO_HEADER;
+use fpga_regs::{MAX_FRAME, MAX_TSO_HEADER};
 use model::address;
 use model::link::outside::open_tap;
 use model::packet::PortId;
@@ -23,7 +23,6 @@ use crate::launch::network::{add_address, get_link, raise, set_link, IPV4_PREFIX
 use crate::launch::rtnetlink::{is, Route};
 
 use super::merge::{Message, PIECES};
-use super::queue::MAX_FRAME;
 
 /// From linux/if_tun.h.
 const TUNSETCARRIER: libc::Ioctl = 0x4004_54e2;
@@ -173,7 +172,7 @@ fn finish(frame: &mut [u8], header: &VirtioNetHeader) -> Option<Sent> {
         return Some(Sent { length, cut: Some(cut(frame, header)?) });
     }
     // Not cut: longer than a frame it is only then.
-    (length <= MAX_FRAME && header.finish(frame)).then_some(Sent { length, cut: None })
+    (length <= MAX_FRAME as usize && header.finish(frame)).then_some(Sent { length, cut: None })
 }
 
 /// The headers of TCP end behind where its checksum begins, which the kernel says; what it says of their length is a hint.
@@ -182,7 +181,7 @@ fn cut(frame: &[u8], header: &VirtioNetHeader) -> Option<Cut> {
     let end = start + usize::from(frame.get(start + 12)? >> 4) * 4;
     let headers = frame.get(..end)?;
     let good = mss != 0 && end <= MAX_TSO_HEADER && Template::of(headers).is_some();
-    let fits = end + usize::from(mss) <= MAX_FRAME;
+    let fits = end + usize::from(mss) <= MAX_FRAME as usize;
     (good && fits).then_some(Cut { header: end, mss })
 }
 
