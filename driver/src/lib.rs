@@ -12,7 +12,7 @@
 //! | `flow`, `rss` | which frames a raw packet QP receives; spreading them over work queues |
 //! | `lag` | two ports that are one |
 //! | `dma`, `rings` | DMA memory and its pools |
-//! | `slots` | memory of a program's own frames |
+//! | `slots` | memory for frames, in slots |
 //! | `ring`, `spin` | small entries that the card writes; the lock of a queue |
 //! | `qp`, `qp_size`, `qp_attr`, `qp_state`, `qp_modify` | queue pairs and their states |
 //! | `xrc` | domains of extended reliable connections |

@@ -180,7 +180,13 @@ impl Env for SimEnv<'_> {
         let now = self.sim.now;
         for (i, piece) in from.chunks(SHORT).enumerate() {
             let at = self.short(to.add((i * SHORT) as u64), piece, piece.len() as u32, false)?;
-            self.sim.trace.step(Phase::DmaWrite, (now, at), &self.step.subject, i as u32, piece.len() as u32);
+            self.sim.trace.step(
+                Phase::DMA_WRITE,
+                (now, at),
+                &self.step.subject,
+                i as u32,
+                piece.len() as u32,
+            );
         }
         Ok(())
     }
@@ -325,7 +331,7 @@ impl Env for SimEnv<'_> {
         let known = self.translation(card, to);
         let sim = &mut *self.sim;
         let at = sim.cards[card as usize].bus.write_known(sim.now, known, len as u32, &sim.profile);
-        sim.trace.step(Phase::DmaWrite, (sim.now, at), &self.step.subject, 0, len as u32);
+        sim.trace.step(Phase::DMA_WRITE, (sim.now, at), &self.step.subject, 0, len as u32);
         sim.slots.get_mut(slot).refs += 1;
         let event = Event::Write { to, slot, offset: offset as u16, len: len as u16 };
         sim.lands(at, event, to, len);

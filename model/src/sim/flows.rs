@@ -51,7 +51,7 @@ impl Engine<'_> {
         if answers && sim.trace.on() {
             let (src, dst) = way(self.link, self.world, packet);
             let packet = Packet { src, dst, ..*packet };
-            sim.trace.packet(Phase::ReadResponse, (sim.now, start), &packet, answered, true);
+            sim.trace.packet(Phase::READ_RESPONSE, (sim.now, start), &packet, answered, true);
         }
         let card = &mut sim.cards[src.card as usize];
         let qp = (packet.src_qpn & 0xffff) as u16 % crate::device::tables::MAX_QPS as u16;

@@ -151,8 +151,8 @@ impl Engine<'_> {
         if sim.trace.on() {
             let subject = Subject::of(packet, job.message, true);
             let psn = psn::add(packet.psn, job.issued);
-            sim.trace.step(Phase::Tx, (since, asked), &subject, psn, len as u32);
-            sim.trace.step(Phase::PayloadFetch, (asked, known), &subject, psn, len as u32);
+            sim.trace.step(Phase::TX, (since, asked), &subject, psn, len as u32);
+            sim.trace.step(Phase::PAYLOAD_FETCH, (asked, known), &subject, psn, len as u32);
         }
         let job = sim.jobs.get_mut(head);
         (job.start, job.born, job.known) = (known, known, true.into());
@@ -243,8 +243,8 @@ impl Engine<'_> {
                 slot.since = ready;
                 if sim.trace.on() {
                     let (subject, psn) = (Subject::of(&packet, message, true), packet.psn);
-                    sim.trace.step(Phase::Tx, (since, start), &subject, psn, read);
-                    sim.trace.step(Phase::PayloadFetch, (start, ready), &subject, psn, read);
+                    sim.trace.step(Phase::TX, (since, start), &subject, psn, read);
+                    sim.trace.step(Phase::PAYLOAD_FETCH, (start, ready), &subject, psn, read);
                 }
             }
             self.env.paces(card, qp, &mut packet, len as u32);
@@ -299,12 +299,12 @@ impl Engine<'_> {
         let comes = end + if loopback { 0 } else { sim.profile.wire.cable_ps };
         let arrival = if switched { comes } else { sim.arrival(&packet, comes) };
         if traced(&packet) {
-            sim.trace.packet(Phase::Tx, (since, start), &packet, message, true);
+            sim.trace.packet(Phase::TX, (since, start), &packet, message, true);
             if switched {
                 // The way through the switch is part of the wire.
                 sim.slots.get_mut(slot).since = start;
             } else {
-                sim.trace.packet(Phase::Wire, (start, comes), &packet, message, true);
+                sim.trace.packet(Phase::WIRE, (start, comes), &packet, message, true);
                 sim.slots.get_mut(slot).since = comes;
             }
         }

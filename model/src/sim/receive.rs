@@ -71,7 +71,7 @@ impl Engine<'_> {
             }
         }
         let sim = &mut *self.env.sim;
-        let phase = if packet.operation == Operation::Acknowledge { Phase::Ack } else { Phase::Rx };
+        let phase = if packet.operation == Operation::Acknowledge { Phase::ACK } else { Phase::RX };
         if !packet.is_notification() {
             sim.trace.packet(phase, (since, now), &packet, message, false);
         }

@@ -171,7 +171,7 @@ impl Engine<'_> {
                     message: before.cur,
                     ..Subject::default()
                 };
-                sim.trace.step(Phase::WqeFetch, fetched, &subject, before.cur, 0);
+                sim.trace.step(Phase::WQE_FETCH, fetched, &subject, before.cur, 0);
             }
         }
         self.settle();

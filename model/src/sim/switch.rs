@@ -343,7 +343,7 @@ impl Engine<'_> {
         let comes = sim.now + sim.profile.wire.cable_ps;
         if traced(&packet) {
             s.since = comes;
-            sim.trace.packet(Phase::Wire, (since, comes), &packet, message, true);
+            sim.trace.packet(Phase::WIRE, (since, comes), &packet, message, true);
         }
         let arrival = sim.arrival(&packet, comes);
         self.comes_from_switch(slot, &packet, comes);

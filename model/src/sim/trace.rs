@@ -32,49 +32,78 @@ const BATCH: usize = 4096;
 const UNREAD: usize = 4096;
 
 /// Flag: on the responder's side.
-pub const RESPONDER: u8 = 1;
+const RESPONDER: u8 = 1;
 /// Flag: the upper four bits are the card that did it.
-pub const PLACED: u8 = 2;
+const PLACED: u8 = 2;
+
+/// [`Subject::place`] where a file does not say which card it was.
+pub const UNPLACED: u16 = u16::MAX;
 
 /// What a span is about: an open value, as it is in shared memory; those of the file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct Phase(pub u8);
 
 impl Plain for Phase {}
 
-#[allow(non_upper_case_globals)]
 impl Phase {
     /// The program builds the WQE.
-    pub const Post: Phase = Phase(0);
+    pub const POST: Phase = Phase(0);
     /// From there to the card's having understood the doorbell.
-    pub const Doorbell: Phase = Phase(1);
+    pub const DOORBELL: Phase = Phase(1);
     /// From the card's asking for the WQE to its having it.
-    pub const WqeFetch: Phase = Phase(2);
+    pub const WQE_FETCH: Phase = Phase(2);
     /// The same of payload.
-    pub const PayloadFetch: Phase = Phase(3);
+    pub const PAYLOAD_FETCH: Phase = Phase(3);
     /// In the pipeline, and waiting for the MAC.
-    pub const Tx: Phase = Phase(4);
+    pub const TX: Phase = Phase(4);
     /// From the first bit sent to the last bit arrived.
-    pub const Wire: Phase = Phase(5);
+    pub const WIRE: Phase = Phase(5);
     /// From there to the packet's being understood.
-    pub const Rx: Phase = Phase(6);
+    pub const RX: Phase = Phase(6);
     /// From there to the data's being visible in memory.
-    pub const DmaWrite: Phase = Phase(7);
+    pub const DMA_WRITE: Phase = Phase(7);
     /// From an ACK's generation to its being understood.
-    pub const Ack: Phase = Phase(8);
+    pub const ACK: Phase = Phase(8);
     /// From a completion's generation to its being visible.
-    pub const Cqe: Phase = Phase(9);
+    pub const CQE: Phase = Phase(9);
     /// From there to its being reaped.
-    pub const Poll: Phase = Phase(10);
+    pub const POLL: Phase = Phase(10);
     /// From a READ's being understood to its data's being asked for.
-    pub const ReadResponse: Phase = Phase(11);
+    pub const READ_RESPONSE: Phase = Phase(11);
     /// From an interrupt's being raised to the thread's running.
-    pub const Interrupt: Phase = Phase(12);
+    pub const INTERRUPT: Phase = Phase(12);
+    /// Number of known phases.
+    pub const COUNT: usize = 13;
+
+    /// For people.
+    pub fn name(self) -> &'static str {
+        const NAMES: [&str; Phase::COUNT] = [
+            "post",
+            "doorbell",
+            "WQE fetch",
+            "payload fetch",
+            "TX",
+            "wire",
+            "RX",
+            "DMA write",
+            "ACK",
+            "CQE",
+            "poll",
+            "read response",
+            "interrupt",
+        ];
+        NAMES.get(usize::from(self.0)).copied().unwrap_or("unknown")
+    }
+
+    /// True for what the program's processor does rather than a card.
+    pub fn of_host(self) -> bool {
+        [Phase::POST, Phase::DOORBELL, Phase::POLL].contains(&self)
+    }
 }
 
 /// Something was busy with a message.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Span {
     /// From (ps).
@@ -92,14 +121,14 @@ pub struct Span {
 }
 
 /// A message, named by its requester, and which side of it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Subject {
     /// Card of the requester.
     pub card: u16,
     /// Its port.
     pub port: u8,
-    /// Card that does it.
+    /// Card that does it, or [`UNPLACED`].
     pub place: u16,
     /// On the responder's side.
     pub responder: Flag,
@@ -124,19 +153,37 @@ impl Subject {
 }
 
 impl Span {
-    fn record(&self) -> [u8; RECORD] {
+    /// Its record in the file.
+    pub fn encode(&self) -> [u8; RECORD] {
         let mut bytes = [0; RECORD];
         let s = &self.subject;
         bytes[0..8].copy_from_slice(&self.start.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.end.to_le_bytes());
         // Processes share at most sixteen cards.
-        let flags = if s.responder.get() { RESPONDER } else { 0 } | PLACED | (s.place as u8) << 4;
+        let placed = if s.place == UNPLACED { 0 } else { PLACED | (s.place as u8) << 4 };
+        let flags = if s.responder.get() { RESPONDER } else { 0 } | placed;
         bytes[16..20].copy_from_slice(&[self.phase.0, s.card as u8, s.port, flags]);
         for (i, word) in [s.qpn, self.index, self.bytes, s.message, s.process.into()].into_iter().enumerate()
         {
             bytes[20 + 4 * i..24 + 4 * i].copy_from_slice(&word.to_le_bytes());
         }
         bytes
+    }
+
+    /// What a record of the file says.
+    pub fn decode(record: &[u8; RECORD]) -> Span {
+        let long = |at: usize| u64::from_le_bytes(record[at..at + 8].try_into().expect("eight bytes"));
+        let word = |at: usize| u32::from_le_bytes(record[at..at + 4].try_into().expect("four bytes"));
+        let [phase, card, port, flags] = word(16).to_le_bytes();
+        let (card, responder) = (card.into(), flags & RESPONDER != 0);
+        let place = match flags & PLACED != 0 {
+            true => u16::from(flags >> 4),
+            false if responder => UNPLACED,
+            false => card,
+        };
+        let (qpn, message, process) = (word(20), word(32), word(36) as u16);
+        let subject = Subject { card, port, place, responder: responder.into(), qpn, message, process };
+        Span { start: long(0), end: long(8), phase: Phase(phase), subject, index: word(24), bytes: word(28) }
     }
 }
 
@@ -208,7 +255,7 @@ impl Trace {
     /// Records a span, unless it is empty and says nothing.
     #[cold]
     pub fn put(&mut self, span: Span) {
-        if span.start >= span.end && span.phase != Phase::Post {
+        if span.start >= span.end && span.phase != Phase::POST {
             return;
         }
         self.batch[self.count as usize] = span;
@@ -224,7 +271,7 @@ impl Trace {
         if spans.is_empty() || !self.on() {
             return;
         }
-        let bytes: Vec<u8> = spans.iter().flat_map(Span::record).collect();
+        let bytes: Vec<u8> = spans.iter().flat_map(Span::encode).collect();
         let path = Path::new(OsStr::from_bytes(&self.path[..self.path_len as usize]));
         let file = OpenOptions::new().write(true).open(path);
         match file.and_then(|file| file.write_all_at(&bytes, self.written)) {
@@ -255,9 +302,9 @@ impl Trace {
     #[cold]
     pub fn visible(&mut self, entry: Addr, at: u64) {
         let mut all = self.unread[..self.unread_count as usize].iter_mut().rev();
-        let Some(unread) = all.find(|u| u.entry == entry && u.span.phase == Phase::Cqe) else { return };
+        let Some(unread) = all.find(|u| u.entry == entry && u.span.phase == Phase::CQE) else { return };
         let made = Span { end: at, ..unread.span };
-        (unread.span.start, unread.span.phase) = (at, Phase::Poll);
+        (unread.span.start, unread.span.phase) = (at, Phase::POLL);
         unread.span.subject.process = entry.domain;
         self.put(made);
     }
@@ -268,7 +315,7 @@ impl Trace {
         let mut kept = 0;
         for i in 0..self.unread_count as usize {
             let unread = self.unread[i];
-            if unread.span.phase == Phase::Poll && reaped(&unread) {
+            if unread.span.phase == Phase::POLL && reaped(&unread) {
                 taken.push(unread.span);
             } else {
                 self.unread[kept] = unread;
@@ -303,4 +350,23 @@ plain! {
     Span { start, end, phase, subject, index, bytes }
     Unread { entry, qp, recv, span }
     Trace { on, path_len, path, written, count, unread_count, lost, batch, unread }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_says_what_the_span_says() {
+        let (phase, responder) = (Phase::INTERRUPT, Flag::YES);
+        let subject =
+            Subject { card: 3, port: 1, place: 15, responder, qpn: 9, message: u32::MAX, process: 255 };
+        let span = Span { start: 1 << 40, end: u64::MAX, phase, subject, index: 7, bytes: 1 << 31 };
+        assert_eq!(Span::decode(&span.encode()), span);
+        let unplaced = Span { subject: Subject { place: UNPLACED, ..subject }, ..span };
+        assert_eq!(Span::decode(&unplaced.encode()), unplaced);
+        let mut record = Span { subject: Subject { responder: Flag::NO, ..subject }, ..span }.encode();
+        record[19] = 0;
+        assert_eq!(Span::decode(&record).subject.place, 3, "what the requester does is at its card");
+    }
 }

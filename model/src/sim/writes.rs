@@ -32,7 +32,7 @@ impl SimEnv<'_> {
         let written = sim.cards[card as usize].bus.write(sim.now, 4, &sim.profile);
         let at = written + sim.profile.pcie.msix_ps;
         let time = (raised, at + sim.profile.host.wake_ps);
-        sim.trace.step(Phase::Interrupt, time, subject, vector.into(), 0);
+        sim.trace.step(Phase::INTERRUPT, time, subject, vector.into(), 0);
         sim.at(at, Event::Interrupt { card, function, vector, member });
     }
 
@@ -75,7 +75,7 @@ impl SimEnv<'_> {
         let span = Span {
             start: self.sim.now,
             end: 0,
-            phase: Phase::Cqe,
+            phase: Phase::CQE,
             subject,
             index: cqe.wqe_index(),
             bytes: cqe.byte_len(),

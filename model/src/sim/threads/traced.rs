@@ -46,7 +46,7 @@ impl<S: Borrow<Segment>> Threads<S> {
                 let bytes = ctrl.length();
                 let built = (at + each).min(rung);
                 let subject = Subject { message: index, ..subject };
-                for (phase, start, end) in [(Phase::Post, at, built), (Phase::Doorbell, built, seen)] {
+                for (phase, start, end) in [(Phase::POST, at, built), (Phase::DOORBELL, built, seen)] {
                     e.env.sim.act(
                         me,
                         seen,

@@ -6,7 +6,8 @@
 //! counts to the wire while any of its packets is on it, and to the payload fetch, RX and the rest
 //! only where the wire waits for them. A moment in which nothing is busy with it is `waiting`.
 
-use super::file::{Phase, Span};
+use model::sim::trace::{Phase, Span};
+
 use super::messages::{is_forward, Message, Pattern};
 
 /// Number of parts: the phases, [`WAITING`] and [`PROGRAM`].

@@ -2,19 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use super::file::{Phase, Span, Trace};
+use model::sim::trace::{Phase, Span, Subject};
+
+use super::file::Trace;
 
 /// Everything that was done for one message.
 #[derive(Clone, Debug)]
 pub struct Message {
     /// Card of the requester.
-    pub card: u8,
+    pub card: u16,
     /// Its QP.
     pub qpn: u32,
     /// Running number on that QP.
     pub number: u32,
     /// Process that posted it.
-    pub process: u32,
+    pub process: u16,
     /// Payload bytes.
     pub bytes: u32,
     /// Start of its first span (the post), in picoseconds.
@@ -27,16 +29,17 @@ pub struct Message {
 
 /// All messages, by start.
 pub fn messages(trace: &Trace) -> Vec<Message> {
-    let mut gathered: BTreeMap<(u8, u32, u32), Vec<Span>> = BTreeMap::new();
+    let mut gathered: BTreeMap<(u16, u32, u32), Vec<Span>> = BTreeMap::new();
     for span in &trace.spans {
-        gathered.entry((span.card, span.qpn, span.message)).or_default().push(*span);
+        let Subject { card, qpn, message, .. } = span.subject;
+        gathered.entry((card, qpn, message)).or_default().push(*span);
     }
     let mut messages: Vec<Message> = gathered.into_iter().map(|(key, spans)| message(key, spans)).collect();
     messages.sort_by_key(|message| (message.start, message.card, message.qpn, message.number));
     messages
 }
 
-fn message((card, qpn, number): (u8, u32, u32), mut spans: Vec<Span>) -> Message {
+fn message((card, qpn, number): (u16, u32, u32), mut spans: Vec<Span>) -> Message {
     spans.sort_by_key(|span| (span.start, span.end, span.phase));
     let post = spans.iter().find(|span| span.phase == Phase::POST);
     let largest = spans.iter().map(|span| span.bytes).max().unwrap_or(0);
@@ -44,7 +47,7 @@ fn message((card, qpn, number): (u8, u32, u32), mut spans: Vec<Span>) -> Message
         card,
         qpn,
         number,
-        process: post.or(spans.first()).map_or(0, |span| span.process),
+        process: post.or(spans.first()).map_or(0, |span| span.subject.process),
         bytes: post.map_or(largest, |span| span.bytes),
         start: spans.iter().map(|span| span.start).min().unwrap_or(0),
         end: spans.iter().map(|span| span.end).max().unwrap_or(0),
@@ -106,7 +109,7 @@ impl Pattern {
 /// True for what brings the message to the other program; false for what only tells the sender.
 pub fn is_forward(span: &Span) -> bool {
     let for_sender = [Phase::CQE, Phase::POLL, Phase::INTERRUPT].contains(&span.phase);
-    span.phase != Phase::ACK && (span.at_responder() || !for_sender)
+    span.phase != Phase::ACK && (span.subject.responder.get() || !for_sender)
 }
 
 /// When the other side has the whole message.

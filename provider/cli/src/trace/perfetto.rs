@@ -7,9 +7,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
+use model::sim::trace::{Phase, Span};
 use serde_json::{json, Value};
 
-use super::file::{Span, Trace};
+use super::file::Trace;
 use super::place::Place;
 
 /// Rows of one block: a row's time of last end.
@@ -54,11 +55,11 @@ pub fn write(trace: &Trace, mut spans: Vec<Span>, out: &mut impl Write) -> io::R
     for event in names(&threads) {
         events.put(&event)?;
     }
-    let mut left: HashMap<(u8, u32, u32), usize> = HashMap::new();
+    let mut left: HashMap<(u16, u32, u32), usize> = HashMap::new();
     for (span, ..) in &placed {
         *left.entry(key(span)).or_default() += 1;
     }
-    let mut begun: HashMap<(u8, u32, u32), u64> = HashMap::new();
+    let mut begun: HashMap<(u16, u32, u32), u64> = HashMap::new();
     for (span, block, row) in &placed {
         let (pid, tid, _) = threads[&(*block, *row)];
         events.put(&slice(span, pid, tid))?;
@@ -79,15 +80,15 @@ pub fn write(trace: &Trace, mut spans: Vec<Span>, out: &mut impl Write) -> io::R
     writeln!(events.out, "\n]}}")
 }
 
-fn key(span: &Span) -> (u8, u32, u32) {
-    (span.card, span.qpn, span.message)
+fn key(span: &Span) -> (u16, u32, u32) {
+    (span.subject.card, span.subject.qpn, span.subject.message)
 }
 
 fn block(span: &Span) -> Block {
     let place = Place::of(span);
     match place {
-        Place::Program(_) => (place, span.qpn),
-        _ => (place, u32::from(span.phase.0) << 8 | u32::from(span.port)),
+        Place::Program(_) => (place, span.subject.qpn),
+        _ => (place, u32::from(span.phase.0) << 8 | u32::from(span.subject.port)),
     }
 }
 
@@ -105,9 +106,7 @@ fn threads(rows: &BTreeMap<Block, Rows>) -> Threads {
         }
         let name = match block.0 {
             Place::Program(_) => format!("QP {:#x}", block.1),
-            _ => {
-                format!("{}, port {}", super::file::Phase((block.1 >> 8) as u8).name(), (block.1 & 0xff) + 1)
-            }
+            _ => format!("{}, port {}", Phase((block.1 >> 8) as u8).name(), (block.1 & 0xff) + 1),
         };
         for row in 0..rows.0.len() {
             tid += 1;
@@ -142,11 +141,12 @@ fn us(ps: u64) -> f64 {
 }
 
 fn slice(span: &Span, pid: u32, tid: u32) -> Value {
+    let subject = &span.subject;
     json!({
-        "ph": "X", "name": span.phase.name(), "cat": if span.at_responder() { "responder" } else { "requester" },
+        "ph": "X", "name": span.phase.name(), "cat": if subject.responder.get() { "responder" } else { "requester" },
         "pid": pid, "tid": tid, "ts": us(span.start), "dur": us(span.end - span.start),
         "args": {
-            "card": span.card, "qpn": format!("{:#x}", span.qpn), "message": span.message, "bytes": span.bytes,
+            "card": subject.card, "qpn": format!("{:#x}", subject.qpn), "message": subject.message, "bytes": span.bytes,
             "index": span.index, "start_ps": span.start, "end_ps": span.end,
         },
     })

@@ -1,25 +1,26 @@
 //! Where a span took place: the row of a viewer that it is shown in.
 
-use super::file::Span;
+use model::sim::trace::{Span, Subject, UNPLACED};
 
 /// A card, or a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
     /// A card by number.
-    Card(u8),
+    Card(u16),
     /// The card that answers this one; the trace does not say which that is.
-    ResponderOf(u8),
+    ResponderOf(u16),
     /// A process by slot.
-    Program(u32),
+    Program(u16),
 }
 
 impl Place {
     /// Of a span.
     pub fn of(span: &Span) -> Place {
-        match span.place() {
-            _ if span.phase.of_host() => Place::Program(span.process),
-            Some(card) => Place::Card(card),
-            None => Place::ResponderOf(span.card),
+        let Subject { card, place, process, .. } = span.subject;
+        match place {
+            _ if span.phase.of_host() => Place::Program(process),
+            UNPLACED => Place::ResponderOf(card),
+            card => Place::Card(card),
         }
     }
 

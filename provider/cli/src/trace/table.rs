@@ -2,8 +2,10 @@
 
 use std::io::{self, Write};
 
+use model::sim::trace::Span;
+
 use super::budget::{divide, part_name, ORDER, PROGRAM};
-use super::file::{Span, Trace};
+use super::file::Trace;
 use super::messages::messages;
 
 /// Writes a line for each message: whose it is, when it began, how long it took, and its parts, which add up to

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use model::sim::trace::{Phase, Span};
+
 use super::budget::{latency, part_name, post_to_poll, Budget, ORDER};
-use super::file::{Phase, Span, Trace};
+use super::file::Trace;
 use super::messages::{by_size, messages, Message, Pattern};
 use crate::measured::{Figure, Measurement};
 
@@ -37,7 +39,7 @@ fn size(out: &mut String, bytes: u32, messages: &[Message], reported: &dyn Fn(Fi
     let _ = writeln!(out, "\n== {bytes} bytes, {} messages", messages.len());
     let completed = messages
         .iter()
-        .filter(|m| m.spans.iter().any(|span| span.phase == Phase::POLL && !span.at_responder()));
+        .filter(|m| m.spans.iter().any(|span| span.phase == Phase::POLL && !span.subject.responder.get()));
     let completed = completed.count();
     let _ = writeln!(
         out,
@@ -95,9 +97,12 @@ fn pipelined(out: &mut String, messages: &[Message], reported: &dyn Fn(Figure) -
     if let (Some(rate), Some(average)) = (reported(Figure::MsgRate), reported(Figure::BwAverage)) {
         let _ = writeln!(out, "perftest printed {rate:.6} million a second, {average:.2} MiB/s.");
     }
-    let mut busy: BTreeMap<(u8, bool, Phase), Vec<(u64, u64)>> = BTreeMap::new();
+    let mut busy: BTreeMap<(u16, bool, Phase), Vec<(u64, u64)>> = BTreeMap::new();
     for span in messages.iter().flat_map(|message| &message.spans) {
-        busy.entry((span.card, span.at_responder(), span.phase)).or_default().push((span.start, span.end));
+        let subject = &span.subject;
+        busy.entry((subject.card, subject.responder.get(), span.phase))
+            .or_default()
+            .push((span.start, span.end));
     }
     out.push_str("Share of this time in which at least one message was in the phase:\n\n");
     for ((card, responder, phase), spans) in busy {

@@ -7,9 +7,10 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use model::sim::trace::{Phase, Span};
 use vcd::{IdCode, SimulationCommand, TimescaleUnit, Value, VarType, Writer};
 
-use super::file::{Phase, Span, Trace};
+use super::file::Trace;
 use super::messages::{messages, Message};
 use super::place::Place;
 
@@ -68,7 +69,7 @@ fn changes(spans: Vec<Span>) -> BTreeMap<u64, Vec<(Signal, i64)>> {
     };
     for span in &spans {
         let name = span.phase.name().to_lowercase().replace(' ', "_");
-        let name = if span.phase == Phase::WIRE { format!("{name}{}", span.port + 1) } else { name };
+        let name = if span.phase == Phase::WIRE { format!("{name}{}", span.subject.port + 1) } else { name };
         count((Place::of(span), format!("{name}_depth")), span.start, span.end);
         if span.phase == Phase::POLL {
             count((Place::of(span), "cq_entries".to_owned()), span.start, span.end);
