@@ -18,8 +18,8 @@ impl<C: Card> Qp<C> {
         self.change(attr, |_| mask)
     }
 
-    /// Goes to `attr.state` with the attributes of `attr` that the step from the present state needs, and no other. An
-    /// error if there is no such step.
+    /// Goes to `attr.state` with the attributes of `attr` that the step from the present state needs, and no
+    /// other. An error if there is no such step.
     pub fn step(&self, attr: &QpAttr) -> Result<()> {
         self.change(attr, |now| {
             let step = qp_state::step_of(self.qp_type(), now, attr.state);
@@ -27,8 +27,8 @@ impl<C: Card> Qp<C> {
         })
     }
 
-    /// From RESET to RTS by [steps](Self::step), whatever `attr.state` is. After an error the QP is in the state that it has
-    /// reached.
+    /// From RESET to RTS by [steps](Self::step), whatever `attr.state` is. After an error the QP is in the state
+    /// that it has reached.
     pub fn bring_up(&self, attr: &QpAttr) -> Result<()> {
         let steps = [QpState::INIT, QpState::RTR, QpState::RTS];
         steps.into_iter().try_for_each(|state| self.step(&QpAttr { state, ..*attr }))

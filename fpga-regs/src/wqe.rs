@@ -33,7 +33,7 @@ constants! {
     MAX_TSO_HEADER: usize = 128;
 }
 
-/// Bytes of the longest Ethernet frame that a card sends or receives, without its check sequence: a jumbo frame.
+/// Bytes of the longest Ethernet frame, without its check sequence: a jumbo frame.
 pub const MAX_FRAME: u32 = 9600;
 
 // The largest WQEs fit: UD with every SGE, UD with full inline data, RAW_TSO with every SGE.

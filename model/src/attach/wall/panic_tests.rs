@@ -16,18 +16,20 @@ use crate::attach::PrivateNet;
 use crate::env::Env;
 use crate::eventually::eventually;
 use crate::journal;
-use crate::segment::ALL;
+use crate::segment::{AttachError, ALL};
 use driver::Interrupts;
+
+/// Becomes a member of the net whose keeper listens at `socket`.
+pub(super) fn join(socket: &Path) -> Result<Arc<Runner>, AttachError> {
+    Joined::new(socket).map(|joined| match joined {
+        Joined::Wall(runner) => runner,
+        Joined::Virtual(_) => unreachable!("no clock was asked for"),
+    })
+}
 
 /// Runs `work` with two members of a net of `cards` cards.
 pub(super) fn with_net(cards: u8, work: impl FnOnce(Arc<Runner>, Arc<Runner>)) {
     let directory = tempfile::tempdir().unwrap();
-    let join = |socket: &Path| {
-        Joined::new(socket).map(|joined| match joined {
-            Joined::Wall(runner) => runner,
-            Joined::Virtual(_) => unreachable!("no clock was asked for"),
-        })
-    };
     let (net, member) = PrivateNet::start(&directory.path().join("net/sock"), cards, join).unwrap();
     work(member, join(net.socket()).unwrap());
 }

@@ -27,7 +27,8 @@ impl WallEnv<'_> {
                 self.carry_frame(world, &frame);
                 world.frame_sent(&frame, self);
                 if all {
-                    // The next frame to them needs only their island.
+                    // The next frame to them, or to nobody, needs only their island.
+                    self.join(world, [Some((card, qp.into())), None]);
                     frame.ends().for_each(|ends| self.join(world, ends));
                 }
             }
@@ -39,3 +40,7 @@ impl WallEnv<'_> {
         self.send_later(card, qp);
     }
 }
+
+#[cfg(test)]
+#[path = "raw_tests.rs"]
+mod tests;

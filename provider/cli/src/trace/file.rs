@@ -1,7 +1,8 @@
 //! The trace file (`VBTRACE1`, `docs/trace.md`): what every block of the simulated cards did, and when.
 //!
-//! Little endian. A header of 64 bytes: magic, `u32` record size, `u32` number of cards, `u64` reserved, 16 bytes of the
-//! profile's name, zeros. Then records: a [`Span`] each, and what follows it up to the size in the header, which is skipped.
+//! Little endian. A header of 64 bytes: magic, `u32` record size, `u32` number of cards, `u64` reserved, 16
+//! bytes of the profile's name, zeros. Then records: a [`Span`] each, and what follows it up to the size in the
+//! header, which is skipped.
 
 use std::io::{self, Read};
 
