@@ -16,6 +16,7 @@ use crate::abi::release::layout;
 use crate::abi::vdev::{VdevDevice, VdevDriver};
 use crate::abi::{self, log};
 use crate::info::ADDRESSES;
+use crate::locks;
 use crate::ops;
 use crate::port::Port;
 
@@ -104,7 +105,8 @@ unsafe extern "C" fn probe(vdev: *mut VdevDevice) -> c_int {
     let opened = std::panic::catch_unwind(|| match () {
         () if !abi::is_primary() => Err("only DPDK's primary process can use the card".into()),
         () if argued => Err("the device takes no arguments".into()),
-        () => open(&name.to_string_lossy()),
+        // Before memory of the net is mapped.
+        () => locks::check().and_then(|()| open(&name.to_string_lossy())),
     });
     let port = match opened {
         Ok(Ok(port)) => port,

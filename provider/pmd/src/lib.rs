@@ -20,6 +20,7 @@
 //! | `headers` | where the card finds the headers of a frame, and checksums that are elsewhere |
 //! | `cut` | TCP that the card cuts into frames |
 //! | `slots` | the memory that the card reads and writes |
+//! | `locks` | programs that would lock all memory |
 
 // What calls DPDK needs a program that has one: cargo's test programs have nothing of it. The tests of that are in
 // tests/tests/stock/dpdk.rs.
@@ -36,6 +37,7 @@ mod hash;
 mod headers;
 mod info;
 mod kinds;
+mod locks;
 mod ops;
 mod port;
 mod rx;

@@ -47,11 +47,16 @@ impl Drop for EalFiles {
 impl Testpmd {
     /// Starts one with these devices (`--vdev`) and these options of its own, behind EAL's.
     pub fn start(net: &StockNet, devices: &[&str], options: &[&str]) -> Testpmd {
+        Testpmd::start_by(net, &[], devices, options)
+    }
+
+    /// The same, by a program with these words that starts it.
+    pub fn start_by(net: &StockNet, by: &[&str], devices: &[&str], options: &[&str]) -> Testpmd {
         let testpmd = net.dpdk().program("dpdk-testpmd");
         let files = EalFiles::new();
         // Lines as they come; which release it is; ordinary memory, enough for a bond of two ports; no lock on what is
         // mapped, which is all of the cards' memory; what a file has is not thrown away at the start.
-        let mut words = vec!["-oL"];
+        let mut words = [by, &["stdbuf", "-oL"]].concat();
         words.extend(testpmd.iter().map(String::as_str));
         // The main core waits for commands, the other one polls.
         let main_core = ["1", "0"][files.core];
@@ -62,7 +67,8 @@ impl Testpmd {
         words.extend(options);
         // The end of its input would end it, where it reads any.
         let (input, keyboard) = UnixStream::pair().expect("a socket");
-        let program = Program::start_reading(net.command(&[], "stdbuf", &words), OwnedFd::from(input).into());
+        let command = net.command(&[], words[0], &words[1..]);
+        let program = Program::start_reading(command, OwnedFd::from(input).into());
         Testpmd { program, keyboard, files }
     }
 

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod flow;
+mod locks;
 mod offloads;
 mod pause;
 mod releases;
