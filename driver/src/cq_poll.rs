@@ -45,6 +45,32 @@ impl<C: Card> Cq<C> {
         }
     }
 
+    /// How many completions wait to be polled. Where there is none, this too lets the card work, as a poll does.
+    pub fn waiting(&self) -> u32 {
+        let mut ring = self.hot.lock();
+        let found = if ring.closed() { 0 } else { ring.pending() };
+        if found != 0 {
+            return found;
+        }
+        let empty = ring.empty;
+        ring.empty = empty.saturating_add(1);
+        drop(ring);
+        self.dev.card().relax(empty);
+        0
+    }
+
+    /// The `wr_id` of the latest completion that waits to be polled, if that is of a send.
+    pub fn latest_send(&self) -> Option<u64> {
+        let ring = self.hot.lock();
+        if ring.closed() || ring.pending() == 0 {
+            return None;
+        }
+        let cqe = ring.get(ring.consumer().wrapping_add(ring.pending()).wrapping_sub(1))?;
+        let line = ring.table.line(cqe.qpn());
+        let ours = line.is(cqe.qpn()) && !cqe.recv() && line.send_cqn.load(Ordering::Relaxed) == ring.cqn;
+        ours.then(|| sent(line, cqe.wqe_index())).flatten().map(|(wr_id, _)| wr_id)
+    }
+
     /// A send of this QP has completed: fetches the lines that the next post writes first.
     #[inline]
     fn expect_posts(&self, qpn: u32) {
@@ -144,17 +170,21 @@ enum Outcome {
     Bad,
 }
 
+/// The work request whose first block is at this index, and where it ends.
 #[inline]
-fn complete_send(line: &QpLine, index: u32) -> Outcome {
+fn sent(line: &QpLine, index: u32) -> Option<(u64, u64)> {
     let at = index & line.sq_mask.load(Ordering::Relaxed);
     // SAFETY: a taken line's shadow has sq_mask + 1 entries and stays until the line is emptied under
     // the lock of this CQ, which the caller holds.
     let shadow = unsafe { &*line.sq_shadow.load(Ordering::Relaxed).add(at as usize) };
     let end = shadow.end.load(Ordering::Relaxed);
-    if (end as u32).wrapping_sub(index).wrapping_sub(1) >= MAX_WQE_BLOCKS as u32 {
-        return Outcome::Bad;
-    }
-    let wr_id = shadow.wr_id.load(Ordering::Relaxed);
+    let whole = (end as u32).wrapping_sub(index).wrapping_sub(1) < MAX_WQE_BLOCKS as u32;
+    whole.then(|| (shadow.wr_id.load(Ordering::Relaxed), end))
+}
+
+#[inline]
+fn complete_send(line: &QpLine, index: u32) -> Outcome {
+    let Some((wr_id, end)) = sent(line, index) else { return Outcome::Bad };
     // After the wr_id was read: the poster may use the blocks, and this entry, again.
     line.sq_retired.store(end, Ordering::Release);
     Outcome::Done(wr_id)

@@ -102,6 +102,22 @@ fn empty_polls_are_counted_for_the_card() {
 }
 
 #[test]
+fn what_waits_is_seen_without_a_poll() {
+    let setup = Setup::new();
+    let (cqn, qpn) = (setup.cq.cqn(), setup.qp.qpn());
+    assert_eq!((setup.cq.waiting(), setup.cq.latest_send()), (0, None));
+    post(&setup, [7, 8, 9]);
+    setup.card().complete(cqn, Cqe::new().with_qpn(qpn));
+    setup.card().complete(cqn, Cqe::new().with_qpn(qpn).with_wqe_index(1));
+    assert_eq!((setup.cq.waiting(), setup.cq.latest_send()), (2, Some(8)));
+    // What was never posted waits, and is no send.
+    setup.card().complete(cqn, Cqe::new().with_qpn(qpn).with_wqe_index(6));
+    assert_eq!((setup.cq.waiting(), setup.cq.latest_send()), (3, None));
+    assert_eq!(setup.cq.poll(1, |wc| assert_eq!(wc.wr_id, 7)), Ok(1));
+    assert_eq!(setup.cq.waiting(), 2);
+}
+
+#[test]
 fn receives_complete_in_order() {
     let setup = Setup::new();
     for round in 0..20u32 {

@@ -136,9 +136,7 @@ unsafe extern "C" fn probe(vdev: *mut VdevDevice) -> c_int {
         (*more).numa_node = (*vdev).device.numa_node;
         (*data).dev_private = Box::into_raw(Box::new(Mutex::new(port))).cast();
         EthDev::belongs(dev, operations(), &raw mut (*vdev).device);
-        let (rx, tx, prepare) = ops::bursts::<Card>();
-        ((*dev).rx_pkt_burst, (*dev).tx_pkt_burst) = (Some(rx), Some(tx));
-        (*dev).tx_pkt_prepare = Some(prepare);
+        ops::data_path::<Card>(dev);
         abi::rte_eth_dev_probing_finish(dev);
     }
     0

@@ -48,6 +48,18 @@ impl<C: Card> Dev<'_, C> {
         self.tx_queues().iter().filter_map(|&queue| unsafe { queue.as_ref() })
     }
 
+    /// The receive queue of this number, if it was made.
+    pub fn receive_queue(&self, number: u16) -> Option<&RxQueue<C>> {
+        // SAFETY: null, or a queue that is not released.
+        self.rx_queues().get(usize::from(number)).and_then(|&queue| unsafe { queue.as_ref() })
+    }
+
+    /// The transmit queue of this number, if it was made.
+    pub fn transmit_queue(&self, number: u16) -> Option<&TxQueue<C>> {
+        // SAFETY: null, or a queue that is not released.
+        self.tx_queues().get(usize::from(number)).and_then(|&queue| unsafe { queue.as_ref() })
+    }
+
     /// The work queues of its receive queues.
     pub fn work_queues(&self) -> Vec<Arc<Qp<C>>> {
         self.receiving().map(|queue| queue.wq().clone()).collect()

@@ -9,11 +9,11 @@
 //! | [`abi`] | DPDK's private structures, by hand, and its functions |
 //! | `bus` | how ports appear without an argument, and which |
 //! | `port` | an open port of a card, and its filters |
-//! | `ops`, `hash`, `info` | what ethdev calls: to change a port; about RSS; to ask |
+//! | `ops`, `hash`, `info`, `queues` | what ethdev calls: to change a port; about RSS; to ask of it, and of its queues |
 //! | `dev` | how these get at the port |
 //! | `flow` | `rte_flow`: a program's rules |
 //! | `spread` | which receive queue gets a frame |
-//! | `rx`, `tx`, `counters` | the data path, and what went through it |
+//! | `rx`, `tx`, `raw`, `counters` | the data path, its queue pairs, and what went through it |
 //! | `kinds` | what kind of packet a frame is |
 //! | `turns` | which places of a receive queue the card has |
 //! | `watch` | who tells the program that the link has changed |
@@ -40,6 +40,8 @@ mod kinds;
 mod locks;
 mod ops;
 mod port;
+mod queues;
+mod raw;
 mod rx;
 mod slots;
 mod spread;

@@ -4,11 +4,11 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Mutex;
 
-use driver::{Card, Error, Offloads};
+use driver::{Card, Error};
 use fpga_regs::MAX_FRAME;
 
 use crate::abi::ethdev::*;
-use crate::abi::info::{RxConf, TxConf, RX_KEEP_CRC, RX_VLAN_STRIP, TX_TCP_TSO};
+use crate::abi::info::{RxConf, TxConf, RX_VLAN_STRIP};
 use crate::abi::mbuf::Mempool;
 use crate::dev::with;
 use crate::flow;
@@ -16,6 +16,7 @@ use crate::hash;
 use crate::info;
 use crate::kinds;
 use crate::port::Port;
+use crate::queues;
 use crate::rx::{self, RxQueue};
 use crate::slots::OVERHEAD;
 use crate::tx::{self, TxQueue};
@@ -129,8 +130,6 @@ unsafe extern "C" fn rx_setup<C: Card>(
             with_its_port((*conf).deferred_start)?;
             // Those that all have, and its own.
             let offloads = dev.rx_offloads() | (*conf).offloads;
-            let (strip_vlan, scatter_fcs) = (offloads & RX_VLAN_STRIP != 0, offloads & RX_KEEP_CRC != 0);
-            let offloads = Offloads { strip_vlan, scatter_fcs, ..Offloads::default() };
             let place = ((*EthDevData::more(dev.data)).port_id, size);
             let made = RxQueue::new(&dev.port.device, &dev.port.pd, pool, place, offloads)?;
             *(*dev.data).rx_queues.add(usize::from(queue)) = Box::into_raw(Box::new(made)).cast();
@@ -155,8 +154,8 @@ unsafe extern "C" fn tx_setup<C: Card>(
     unsafe {
         with::<C>(dev, "a transmit queue", |dev| {
             with_its_port((*conf).deferred_start)?;
-            let tso = (dev.tx_offloads() | (*conf).offloads) & TX_TCP_TSO != 0;
-            let made = TxQueue::new(&dev.port.device, &dev.port.pd, dev.port.number, size, tso)?;
+            let offloads = dev.tx_offloads() | (*conf).offloads;
+            let made = TxQueue::new(&dev.port.device, &dev.port.pd, dev.port.number, size, offloads)?;
             *(*dev.data).tx_queues.add(usize::from(queue)) = Box::into_raw(Box::new(made)).cast();
             Ok(())
         })
@@ -204,8 +203,7 @@ unsafe extern "C" fn vlan_strip_queue_set<C: Card>(dev: *mut EthDev, queue: u16,
     // SAFETY: called by ethdev for a device of this driver.
     unsafe {
         with::<C>(dev, "VLAN stripping of a queue", |dev| {
-            let queue = dev.receiving().nth(queue.into());
-            queue.map_or(Ok(()), |queue| queue.wq().set_strip_vlan(on != 0))
+            dev.receive_queue(queue).map_or(Ok(()), |queue| queue.set_strip_vlan(on != 0))
         });
     }
 }
@@ -217,7 +215,7 @@ unsafe extern "C" fn vlan_offload_set<C: Card>(dev: *mut EthDev, changed: c_int)
         with::<C>(dev, "VLAN offloads", |dev| {
             if changed & VLAN_STRIP_CHANGES != 0 {
                 let strip = dev.rx_offloads() & RX_VLAN_STRIP != 0;
-                dev.receiving().try_for_each(|queue| queue.wq().set_strip_vlan(strip))?;
+                dev.receiving().try_for_each(|queue| queue.set_strip_vlan(strip))?;
             }
             dev.filter_vlans()
         })
@@ -298,6 +296,8 @@ impl EthDevOps {
             xstats_reset: Some(info::stats_reset::<C>),
             xstats_get_names: Some(info::counter_names::<C>),
             dev_infos_get: Some(info::infos::<C>),
+            rxq_info_get: Some(queues::rx_info::<C>),
+            txq_info_get: Some(queues::tx_info::<C>),
             dev_supported_ptypes_get: Some(kinds::supported::<C>),
             vlan_filter_set: Some(vlan_filter_set::<C>),
             vlan_strip_queue_set: Some(vlan_strip_queue_set::<C>),
@@ -319,7 +319,18 @@ impl EthDevOps {
     }
 }
 
-/// The functions of the data path.
-pub fn bursts<C: Card>() -> (Burst, Burst, Burst) {
-    (rx::burst::<C>, tx::burst::<C>, tx::prepare::<C>)
+/// Gives a device the functions of its data path.
+///
+/// # Safety
+/// `dev` must be a device of ethdev that nobody else uses yet.
+pub unsafe fn data_path<C: Card>(dev: *mut EthDev) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        (*dev).rx_pkt_burst = Some(rx::burst::<C>);
+        (*dev).tx_pkt_burst = Some(tx::burst::<C>);
+        (*dev).tx_pkt_prepare = Some(tx::prepare::<C>);
+        (*dev).rx_queue_count = Some(queues::count::<C>);
+        (*dev).rx_descriptor_status = Some(queues::rx_status::<C>);
+        EthDev::tells_sent(dev, queues::tx_status::<C>);
+    }
 }

@@ -6,12 +6,13 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use driver::{Card, Cq, Device, Offloads, Pd, Qp, QpAttr, Result, Wc, WcFlags};
 use fpga_regs::{CqeStatus, QpState, MAX_FRAME};
 
+use crate::abi::info::{RX_KEEP_CRC, RX_VLAN_STRIP};
 use crate::abi::mbuf::{
     Mbuf, Mempool, EXTERNAL, HEADROOM, RX_IP_CKSUM_GOOD, RX_L4_CKSUM_GOOD, RX_MARKED, RX_RSS_HASH,
     RX_VLAN_STRIPPED,
@@ -36,6 +37,10 @@ pub struct RxQueue<C: Card> {
     /// Bytes of the longest frame that the program wants.
     longest: AtomicU32,
     counters: Arc<Counters>,
+    pool: *mut Mempool,
+    room: u16,
+    size: u16,
+    offloads: AtomicU64,
 }
 
 /// The places of a receive queue: each has a slot.
@@ -58,8 +63,8 @@ struct Places<C: Card> {
 }
 
 impl<C: Card> RxQueue<C> {
-    /// Makes one with `size` places, for port number `port` of DPDK. It takes frames from its
-    /// [start](Self::start) on.
+    /// Makes one with `size` places, for port number `port` of DPDK, and with what was `asked` for, bits of
+    /// `RTE_ETH_RX_OFFLOAD_*`. It takes frames from its [start](Self::start) on.
     ///
     /// # Safety
     /// `pool` must be a live pool of mbufs, which outlives the queue.
@@ -68,10 +73,12 @@ impl<C: Card> RxQueue<C> {
         pd: &Arc<Pd<C>>,
         pool: *mut Mempool,
         (port, size): (u16, u16),
-        offloads: Offloads,
+        asked: u64,
     ) -> Result<Self> {
+        let (strip_vlan, scatter_fcs) = (asked & RX_VLAN_STRIP != 0, asked & RX_KEEP_CRC != 0);
+        let offloads = Offloads { strip_vlan, scatter_fcs, ..Offloads::default() };
         // SAFETY: as the caller promises.
-        let room = u32::from(unsafe { Mbuf::room(pool) });
+        let room = unsafe { Mbuf::room(pool) };
         if room == 0 {
             return Err(driver::Error::invalid("the mbufs of this pool have no room for data"));
         }
@@ -85,13 +92,15 @@ impl<C: Card> RxQueue<C> {
             pool,
             fresh: [null_mut(); BATCH],
             left: 0,
-            room,
+            room: room.into(),
             port,
             broken: false,
-            fcs: if offloads.scatter_fcs { FCS } else { 0 },
+            fcs: if scatter_fcs { FCS } else { 0 },
             counters: counters.clone(),
         };
-        Ok(RxQueue { wq, cq, places: UnsafeCell::new(places), longest: AtomicU32::new(0), counters })
+        let (places, longest) = (UnsafeCell::new(places), AtomicU32::new(0));
+        let offloads = AtomicU64::new(asked);
+        Ok(RxQueue { wq, cq, places, longest, counters, pool, room, size, offloads })
     }
 
     /// Begins with all places posted, and nothing that was received before.
@@ -114,6 +123,41 @@ impl<C: Card> RxQueue<C> {
     /// Its work queue, which an indirection table names.
     pub fn wq(&self) -> &Arc<Qp<C>> {
         &self.wq
+    }
+
+    /// Where its mbufs are from.
+    pub fn pool(&self) -> *mut Mempool {
+        self.pool
+    }
+
+    /// Bytes of an mbuf for data.
+    pub fn room(&self) -> u16 {
+        self.room
+    }
+
+    /// What is asked of it: bits of `RTE_ETH_RX_OFFLOAD_*`.
+    pub fn offloads(&self) -> u64 {
+        self.offloads.load(Ordering::Relaxed)
+    }
+
+    /// From now on VLAN tags are removed, or are not.
+    pub fn set_strip_vlan(&self, strip: bool) -> Result<()> {
+        self.wq.set_strip_vlan(strip)?;
+        match strip {
+            true => self.offloads.fetch_or(RX_VLAN_STRIP, Ordering::Relaxed),
+            false => self.offloads.fetch_and(!RX_VLAN_STRIP, Ordering::Relaxed),
+        };
+        Ok(())
+    }
+
+    /// How many places it has.
+    pub fn size(&self) -> u16 {
+        self.size
+    }
+
+    /// How many frames wait in it.
+    pub fn waiting(&self) -> u32 {
+        self.cq.waiting().min(self.size.into())
     }
 
     /// What went through it.

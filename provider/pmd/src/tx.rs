@@ -3,18 +3,18 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use driver::{
-    Card, Cq, Data, Device, Offloads, Pd, Qp, QpAttr, QpCaps, QpInit, Result, Segmented, SendFlags, SendPost,
-    SendWr,
-};
-use fpga_regs::{CqeStatus, QpState, QpType, WqeOpcode, MAX_FRAME};
+use driver::{Card, Data, Device, Pd, QpCaps, Result, Segmented, SendFlags, SendPost, SendWr};
+use fpga_regs::{CqeStatus, WqeOpcode, MAX_FRAME};
 
+use crate::abi::info::TX_TCP_TSO;
 use crate::abi::mbuf::{set_errno, Mbuf, TX_IP_CKSUM, TX_L4_MASK, TX_TCP_SEG, TX_VLAN};
 use crate::counters::Counters;
 use crate::cut::{Cut, TAG};
 use crate::headers;
+use crate::raw::RawQp;
 use crate::slots::{Slots, SLOT};
 
 /// Every so many packets one asks for a completion, and those that others wait for.
@@ -27,41 +27,16 @@ const REAPED: usize = 64;
 /// What a packet asks for that has checksums.
 const CHECKSUMS: u64 = TX_IP_CKSUM | TX_L4_MASK;
 
-/// A raw packet queue pair that sends, and where its work completes.
-struct RawQp<C: Card> {
-    qp: Arc<Qp<C>>,
-    cq: Arc<Cq<C>>,
-    /// The card's port, from 1.
-    port: u8,
-}
-
-impl<C: Card> RawQp<C> {
-    fn new(device: &Arc<Device<C>>, pd: &Arc<Pd<C>>, port: u8, caps: QpCaps, tso: bool) -> Result<Self> {
-        let cq = device.create_cq(caps.max_send_wr + 1, 0)?;
-        let offloads = Offloads { tso, ..Offloads::default() };
-        let init = QpInit { offloads, ..QpInit::new(QpType::RAW_PACKET, &cq, caps) };
-        let raw = RawQp { qp: pd.create_qp(&init)?, cq, port };
-        raw.ready()?;
-        Ok(raw)
-    }
-
-    /// From RESET to RTS.
-    fn ready(&self) -> Result<()> {
-        self.qp.bring_up(&QpAttr { port: self.port, ..QpAttr::default() })
-    }
-
-    /// Begins again with empty queues, after an error. Nothing that was posted completes any more.
-    fn restart(&self) -> Result<()> {
-        self.qp.step(&QpAttr { state: QpState::RESET, ..QpAttr::default() })?;
-        self.ready()
-    }
-}
-
 /// A transmit queue. What was sent is of the thread that sends; everybody may look at the counters.
 pub struct TxQueue<C: Card> {
     raw: RawQp<C>,
     sent: UnsafeCell<Sent<C>>,
     counters: Arc<Counters>,
+    /// Slots.
+    size: u32,
+    offloads: u64,
+    /// Head and tail of [`Sent`] after the last burst, for everybody.
+    span: AtomicU64,
 }
 
 /// The frames of a transmit queue, in a ring of slots.
@@ -109,14 +84,15 @@ impl Posted {
 }
 
 impl<C: Card> TxQueue<C> {
-    /// Makes one for so many frames at the card's port, which may cut TCP into frames.
+    /// Makes one for so many frames at the card's port, with what was asked for, bits of `RTE_ETH_TX_OFFLOAD_*`.
     pub fn new(
         device: &Arc<Device<C>>,
         pd: &Arc<Pd<C>>,
         card_port: u8,
         size: u16,
-        tso: bool,
+        offloads: u64,
     ) -> Result<Self> {
+        let tso = offloads & TX_TCP_TSO != 0;
         let size = u32::from(size).next_power_of_two();
         let caps =
             QpCaps { max_send_wr: size, max_recv_wr: 1, max_send_sge: 2, max_recv_sge: 1, max_inline: 0 };
@@ -136,7 +112,27 @@ impl<C: Card> TxQueue<C> {
             done: Posted::default(),
             marks: vec![Posted::default(); size as usize].into(),
         };
-        Ok(TxQueue { raw, sent: UnsafeCell::new(sent), counters })
+        let (sent, span) = (UnsafeCell::new(sent), AtomicU64::new(0));
+        Ok(TxQueue { raw, sent, counters, size, offloads, span })
+    }
+
+    /// How many frames it has room for.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// What is asked of it: bits of `RTE_ETH_TX_OFFLOAD_*`.
+    pub fn offloads(&self) -> u64 {
+        self.offloads
+    }
+
+    /// How many slots the card has not sent yet, as of the last burst.
+    pub fn under_way(&self) -> u32 {
+        let span = self.span.load(Ordering::Relaxed);
+        let (head, tail) = ((span >> 32) as u32, span as u32);
+        let sent = self.raw.cq.latest_send().map_or(tail, |done| done as u32);
+        // What was posted since then may be sent already.
+        Some(head.wrapping_sub(sent)).filter(|&count| count <= self.size).unwrap_or(0)
     }
 
     /// What went through it.
@@ -166,6 +162,7 @@ impl<C: Card> TxQueue<C> {
             taken += 1;
         }
         post.ring();
+        self.span.store(u64::from(sent.head) << 32 | u64::from(sent.tail), Ordering::Relaxed);
         // SAFETY: packets that the program has given to us, and whose bytes are in slots.
         unsafe { Mbuf::free(&packets[..taken]) };
         taken

@@ -5,6 +5,7 @@ mod flow;
 mod locks;
 mod offloads;
 mod pause;
+mod queues;
 mod releases;
 mod segments;
 mod sharing;

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::info::{DevInfo, RxConf, TxConf};
+use super::info::{DevInfo, RxConf, RxqInfo, TxConf, TxqInfo};
 use super::mbuf::{Mbuf, Mempool};
 use super::release::{layout, Layout};
 use super::vdev::Device;
@@ -26,6 +26,9 @@ pub type Mac = [u8; 6];
 /// The function that receives or sends a burst of packets at a queue.
 pub type Burst = unsafe extern "C" fn(*mut c_void, *mut *mut Mbuf, u16) -> u16;
 
+/// The function that says what a descriptor of a queue is for, counted from the one that is used next.
+pub type DescriptorStatus = unsafe extern "C" fn(*mut c_void, u16) -> c_int;
+
 /// Start of `struct rte_eth_dev`.
 #[repr(C)]
 pub struct EthDev {
@@ -35,6 +38,10 @@ pub struct EthDev {
     pub tx_pkt_burst: Option<Burst>,
     /// Checks packets before they are sent.
     pub tx_pkt_prepare: Option<Burst>,
+    /// Counts the packets that wait in a receive queue.
+    pub rx_queue_count: Option<unsafe extern "C" fn(*mut c_void) -> u32>,
+    /// What a descriptor of a receive queue is for.
+    pub rx_descriptor_status: Option<DescriptorStatus>,
 }
 
 impl EthDev {
@@ -57,6 +64,15 @@ impl EthDev {
             *dev.byte_add(layout().dev_ops).cast() = ops.as_ptr();
             *dev.byte_add(layout().device).cast() = device;
         }
+    }
+
+    /// Says what a descriptor of a transmit queue is for.
+    ///
+    /// # Safety
+    /// As [`belongs`](Self::belongs).
+    pub unsafe fn tells_sent(dev: *mut EthDev, status: DescriptorStatus) {
+        // SAFETY: as the caller promises.
+        unsafe { *dev.byte_add(layout().tx_descriptor_status).cast() = Some(status) }
     }
 }
 
@@ -268,7 +284,11 @@ pub struct EthDevOps {
     pub(crate) gap_184: [usize; 1],
     /// What the device can do.
     pub dev_infos_get: Option<unsafe extern "C" fn(*mut EthDev, *mut DevInfo) -> c_int>,
-    pub(crate) gap_200: [usize; 5],
+    /// How a receive queue was made.
+    pub rxq_info_get: Option<unsafe extern "C" fn(*mut EthDev, u16, *mut RxqInfo)>,
+    /// How a transmit queue was made.
+    pub txq_info_get: Option<unsafe extern "C" fn(*mut EthDev, u16, *mut TxqInfo)>,
+    pub(crate) gap_216: [usize; 3],
     /// The kinds of packets that it tells: see [`supported`](crate::kinds::supported).
     pub dev_supported_ptypes_get: Option<unsafe extern "C" fn(*mut EthDev, *mut usize) -> *const u32>,
     pub(crate) gap_248: [usize; 1],
@@ -342,7 +362,9 @@ const _: () = {
     assert!(MORE + offset_of!(EthDevMore, rx_queue_state) == 3443);
     assert!(MORE + offset_of!(EthDevMore, dev_flags) == 5492);
     assert!(offset_of!(EthDevOps, mtu_set) == 136 && offset_of!(EthDevOps, dev_infos_get) == 192);
+    assert!(offset_of!(EthDevOps, txq_info_get) == 208);
     assert!(offset_of!(EthDevOps, dev_supported_ptypes_get) == 240);
+    assert!(offset_of!(EthDev, rx_descriptor_status) == 32);
     assert!(offset_of!(EthDevOps, vlan_filter_set) == 256 && offset_of!(EthDevOps, vlan_offload_set) == 280);
     assert!(offset_of!(EthDevOps, rx_queue_setup) == 328 && offset_of!(EthDevOps, tx_done_cleanup) == 376);
     assert!(offset_of!(EthDevOps, flow_ctrl_get) == 400 && size_of::<FlowControl>() == 20);
@@ -350,43 +372,3 @@ const _: () = {
     assert!(offset_of!(EthDevOps, flow_ops_get) == 560);
     assert!(size_of::<EthDevOps>() == 904 && size_of::<Stats>() == 704);
 };
-
-#[cfg(test)]
-mod tests {
-    use super::super::release::RELEASES;
-    use super::*;
-
-    unsafe extern "C" fn infos(_: *mut EthDev, _: *mut DevInfo) -> c_int {
-        0
-    }
-
-    unsafe extern "C" fn set_vlan(_: *mut EthDev, _: u16, _: c_int) -> c_int {
-        0
-    }
-
-    unsafe extern "C" fn link(_: *mut EthDev, _: c_int) -> c_int {
-        0
-    }
-
-    unsafe extern "C" fn flows(_: *mut EthDev, _: *mut *const c_void) -> c_int {
-        0
-    }
-
-    /// By the offsets of `ethdev_driver.h` of each release.
-    #[test]
-    fn functions_are_where_each_release_has_them() {
-        for (release, bytes, offsets) in [(0, 904, [56, 192, 256, 560]), (1, 968, [56, 216, 288, 592])] {
-            let ops = EthDevOps {
-                link_update: Some(link),
-                dev_infos_get: Some(infos),
-                vlan_filter_set: Some(set_vlan),
-                flow_ops_get: Some(flows),
-                ..EthDevOps::default()
-            };
-            let words = ops.of_release(&RELEASES[release].layout);
-            assert_eq!(words.len() * 8, bytes);
-            let set: Vec<usize> = (0..words.len()).filter(|&at| words[at] != 0).map(|at| at * 8).collect();
-            assert_eq!(set, offsets);
-        }
-    }
-}

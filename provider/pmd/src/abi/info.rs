@@ -158,6 +158,33 @@ pub struct TxConf {
     reserved: [*mut c_void; 4],
 }
 
+/// `struct rte_eth_rxq_info`: how a receive queue was made.
+#[repr(C, align(64))]
+pub struct RxqInfo {
+    /// The pool of its mbufs ([`Mempool`](super::mbuf::Mempool)).
+    pub pool: *mut c_void,
+    /// What was asked for.
+    pub conf: RxConf,
+    /// A packet may be received into several mbufs.
+    pub scattered: u8,
+    state: u8,
+    /// Descriptors.
+    pub descriptors: u16,
+    /// Bytes of an mbuf for data.
+    pub buffer: u16,
+    threshold: u8,
+}
+
+/// `struct rte_eth_txq_info`: how a transmit queue was made.
+#[repr(C, align(64))]
+pub struct TxqInfo {
+    /// What was asked for.
+    pub conf: TxConf,
+    /// Descriptors.
+    pub descriptors: u16,
+    state: u8,
+}
+
 const _: () = {
     use std::mem::offset_of;
     assert!(size_of::<RxConf>() == 80 && size_of::<TxConf>() == 56 && size_of::<c_int>() == 4);
@@ -167,4 +194,6 @@ const _: () = {
     assert!(offset_of!(DevInfo, rx_desc_lim) == 262 && offset_of!(DevInfo, speed_capa) == 284);
     assert!(offset_of!(DevInfo, default_rxportconf) == 294 && size_of::<DevInfo>() == 376);
     assert!(offset_of!(DevInfo, capabilities) == 312);
+    assert!(offset_of!(RxqInfo, descriptors) == 90 && size_of::<RxqInfo>() == 128);
+    assert!(offset_of!(TxqInfo, descriptors) == 56 && size_of::<TxqInfo>() == 64);
 };

@@ -14,6 +14,8 @@
 
 mod dpdk;
 pub mod ethdev;
+#[cfg(test)]
+mod ethdev_tests;
 pub mod flow;
 pub mod info;
 pub mod mbuf;

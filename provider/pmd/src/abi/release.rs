@@ -17,6 +17,8 @@ pub struct Release {
 
 /// Where the structures of a release differ.
 pub struct Layout {
+    /// `tx_descriptor_status` of `struct rte_eth_dev`, which has got a `tx_queue_count` before it.
+    pub tx_descriptor_status: usize,
     /// `data` of `struct rte_eth_dev`, which has got more functions of the data path before it.
     pub data: usize,
     /// `dev_ops` of it.
@@ -39,6 +41,7 @@ pub const RELEASES: [Release; 2] = [
         version: "DPDK 22.11.",
         abi: 23,
         layout: Layout {
+            tx_descriptor_status: 40,
             data: 48,
             dev_ops: 64,
             device: 72,
@@ -52,6 +55,7 @@ pub const RELEASES: [Release; 2] = [
         version: "DPDK 24.11.",
         abi: 25,
         layout: Layout {
+            tx_descriptor_status: 48,
             data: 72,
             dev_ops: 88,
             device: 104,
