@@ -10,6 +10,7 @@ mod releases;
 mod segments;
 mod sharing;
 mod statistics;
+mod symmetric;
 mod vlan;
 
 use std::fs::{self, Permissions};

@@ -74,7 +74,7 @@ pub mod action {
 /// `struct rte_flow_action_rss`.
 #[repr(C)]
 pub struct ActionRss {
-    /// `enum rte_eth_hash_function`: 0 the driver's own, 1 Toeplitz.
+    /// `enum rte_eth_hash_function`: 0 the driver's own, 1 Toeplitz, 3 symmetric Toeplitz.
     pub function: c_int,
     /// Which of the headers of a tunnel: 0 the driver's choice, 1 the outermost.
     pub level: u32,

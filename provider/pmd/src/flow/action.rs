@@ -1,6 +1,8 @@
 //! What a rule does with its frames.
 #![allow(unsafe_code)]
 
+use std::ffi::c_int;
+
 use fpga_regs::{FlowContext, HASH_KEY};
 
 use super::{Refusal, Result};
@@ -11,6 +13,11 @@ use crate::spread::KINDS;
 const MOST_ACTIONS: usize = 64;
 /// Most queues that frames are spread over: entries of a table of the card.
 const MOST_QUEUES: u32 = 512;
+
+/// `RTE_ETH_HASH_FUNCTION_SYMMETRIC_TOEPLITZ`: both directions of a flow have the same hash.
+const SYMMETRIC: c_int = 3;
+/// Hash functions that a rule may ask for: any, Toeplitz, and that.
+const FUNCTIONS: [c_int; 3] = [0, 1, SYMMETRIC];
 
 /// What a rule does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +79,7 @@ impl Target {
         // SAFETY: as the caller promises.
         let rss = unsafe { &*action.conf.cast::<ActionRss>() };
         let why = match () {
-            () if rss.function > 1 => Some(c"the card's hash function is Toeplitz"),
+            () if !FUNCTIONS.contains(&rss.function) => Some(c"the card's hash function is Toeplitz"),
             () if rss.level > 1 => Some(c"the card hashes the outermost headers"),
             () if rss.kinds & !KINDS != 0 => Some(c"the card does not hash all of these types"),
             () => None,
@@ -91,6 +98,7 @@ impl Target {
             HASH_KEY => Some(unsafe { rss.key.cast::<[u8; HASH_KEY]>().read_unaligned() }),
             _ => return Err(Refusal::invalid(Cause::ActionConf, c"a key has 40 bytes")),
         };
+        let key = if rss.function == SYMMETRIC { Some(symmetric(key)?) } else { key };
         // SAFETY: as the caller promises.
         let queues = unsafe { std::slice::from_raw_parts(rss.queues, rss.queue_num as usize) }.to_vec();
         let kinds = if rss.kinds == 0 { KINDS } else { rss.kinds };
@@ -104,6 +112,17 @@ impl Target {
             Target::Queues { queues, .. } => queues,
         }
     }
+}
+
+/// A key by which both directions of a flow have the same hash: one that repeats 16 bits, as addresses and ports begin at
+/// multiples of them.
+fn symmetric(key: Option<[u8; HASH_KEY]>) -> Result<[u8; HASH_KEY]> {
+    let key = key.unwrap_or_else(|| std::array::from_fn(|n| [0x6d, 0x5a][n % 2]));
+    if key.chunks(2).any(|pair| pair != &key[..2]) {
+        let why = c"the card hashes both directions alike with a key that repeats its first two bytes only";
+        return Err(Refusal::unsupported(Cause::ActionConf, why));
+    }
+    Ok(key)
 }
 
 /// What a list of actions does.

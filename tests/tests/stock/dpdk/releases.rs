@@ -35,6 +35,7 @@ with_debian_13! {
     flow: isolated_ports_get_what_rules_name, rules_that_the_card_cannot_keep_are_refused,
         ten_thousand_rules_are_made_and_ended;
     offloads: checksums_are_those_that_testpmd_computes;
+    symmetric: both_directions_of_a_flow_come_to_one_queue;
     vlan: frames_of_other_vlans_are_filtered, stripping_is_switched_while_frames_come;
 }
 
