@@ -97,3 +97,32 @@ pub fn descriptors_of_a_transmit_queue_say_what_is_sent() {
     testpmd.quit();
     net.expect_gone();
 }
+
+/// The mbufs of frames that are sent are free at once, while their frames wait, and although the program sends nothing more.
+#[test]
+fn mbufs_are_free_while_their_frames_wait() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let pcap = Pcap::new();
+    let mut testpmd = sender_to_itself(&net, &pcap);
+    let looks = "show port 1 txq 0 desc 255 status\ndump_mempool mb_pool_0\n".repeat(40);
+    let said = testpmd.does(&format!("{SEND}{looks}"));
+    let number = |text: &str, name: &str| -> usize {
+        let behind = text.split(name).nth(1).and_then(|text| text.split_whitespace().next());
+        behind.and_then(|number| number.parse().ok()).unwrap_or(0)
+    };
+    // Whether frames wait at each look, and how many mbufs are free then.
+    let pool = |look: &str| {
+        let free = number(look, " total_cache_count=") + number(look, " common_pool_count=");
+        (look.starts_with("FULL"), free)
+    };
+    let looks: Vec<_> = said.split("Desc status = ").skip(1).map(pool).collect();
+    let all = number(&said, " populated_size=");
+    // They wait before and after it was counted.
+    let free = looks.windows(2).any(|two| two[0] == (true, all) && two[1].0);
+    assert!(all >= 4096 && free, "of {all} mbufs, not all are free while frames wait: {looks:?}");
+    assert!(looks.last().is_some_and(|last| last.1 == all), "{looks:?}");
+    testpmd.asks("show port stats 1", &format!("TX-packets: {WAITING} "));
+    testpmd.quit();
+    net.expect_gone();
+}
