@@ -204,6 +204,24 @@ fn two_hosts_talk_through_their_ports() {
     end(&net, hosts);
 }
 
+/// To a TAP the kernel allows more than a card has. Nothing would pass at such an MTU.
+#[test]
+fn an_interface_keeps_to_the_mtu_of_the_card() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let hosts = two(&net);
+    for host in &hosts {
+        host.run(&["ip", "link", "set", "vb0", "mtu", "20000"]);
+        wait_for("an MTU that the card has not", || {
+            host.run(&["ip", "link", "show", "vb0"]).contains(" mtu 9582 ")
+        });
+    }
+    let [a, b] = &hosts;
+    a.pings(ADDRESS[1], &["-s", "9554", "-M", "do"]);
+    b.pings(ADDRESS[0], &["-s", "12000"]);
+    end(&net, hosts);
+}
+
 /// How often the threads of an interface's queues have slept, by their names.
 fn sleeps(net: &StockNet, port: &str) -> BTreeMap<String, u64> {
     let words = format!("kernel-port\0{port}\0--net={}\0", net.name());

@@ -1,5 +1,5 @@
 //! Which frames come to an interface: those to its MAC and to groups, and all others while it is promiscuous. The kernel says
-//! what it wants, as to any network card.
+//! what it wants, as to any network card. Frames longer than the card's it cannot have.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use fpga_regs::{FlowContext, FlowKind};
 use netlink_packet_route::link::LinkAttribute;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::launch::network::get_link;
+use super::MAX_MTU;
+use crate::launch::network::{get_link, set_mtu};
 use crate::launch::rtnetlink::Route;
 
 /// Changes of interfaces (RTMGRP_LINK, linux/rtnetlink.h).
@@ -26,6 +27,8 @@ pub struct Wanted {
     pub mac: [u8; 6],
     /// And to any.
     pub promiscuous: bool,
+    /// What it sends at most.
+    pub mtu: u32,
 }
 
 /// Tells what the kernel wants for an interface of this network namespace.
@@ -52,7 +55,23 @@ impl Wishes {
         });
         // The flag says only what users ask for; the count says also that it is in a bridge.
         let promiscuous = link.attributes.iter().any(|it| matches!(it, LinkAttribute::Promiscuity(1..)));
-        Ok(Some(Wanted { mac: mac.context("an Ethernet interface without a MAC")?, promiscuous }))
+        let mtu = link.attributes.iter().find_map(|attribute| match attribute {
+            LinkAttribute::Mtu(mtu) => Some(*mtu),
+            _ => None,
+        });
+        Ok(Some(Wanted {
+            mac: mac.context("an Ethernet interface without a MAC")?,
+            promiscuous,
+            mtu: mtu.context("an interface without an MTU")?,
+        }))
+    }
+
+    /// An MTU above the card's becomes the card's. To a TAP nobody can tell how much its MTU may be, so the kernel takes any.
+    pub fn limit_mtu(&self, wanted: &Wanted) -> Result<()> {
+        match wanted.mtu > MAX_MTU as u32 {
+            true => set_mtu(&self.questions, self.index, MAX_MTU as u32),
+            false => Ok(()),
+        }
     }
 
     /// Waits until something has changed, or may have.

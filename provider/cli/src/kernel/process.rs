@@ -84,6 +84,8 @@ fn serve(args: &ProcessArgs) -> Result<()> {
         wishes.wait();
         // If the kernel has no time for the question, it is asked again soon.
         if let Ok(Some(wanted)) = wishes.now() {
+            // Without the right to it the interface is root's, and so is its MTU.
+            let _ = wishes.limit_mtu(&wanted);
             filter.set(wanted)?;
         }
     })?;

@@ -120,6 +120,14 @@ pub fn set_link(route: &Route, index: u32, mac: [u8; 6], mtu: u32) -> Result<()>
     route.change(RouteNetlinkMessage::SetLink(message), 0)
 }
 
+/// Gives an interface an MTU.
+pub fn set_mtu(route: &Route, index: u32, mtu: u32) -> Result<()> {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    message.attributes = vec![LinkAttribute::Mtu(mtu)];
+    route.change(RouteNetlinkMessage::SetLink(message), 0)
+}
+
 /// Brings an interface up.
 pub fn raise(route: &Route, index: u32) -> Result<()> {
     let mut message = LinkMessage::default();
