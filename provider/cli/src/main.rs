@@ -91,7 +91,7 @@ enum Command {
     Lag(lag::LagArgs),
     /// Show the packets of a running net, or write them to a file, as tcpdump does
     Capture(capture::CaptureArgs),
-    /// Make a network interface of the kernel for a port, beside RDMA and DPDK on it
+    /// Make a network interface of the kernel for a port, beside RDMA and DPDK on it; list those that there are
     Port(kernel::PortCommand),
     /// List the cards on PCI, with IOMMU group, driver and state
     List(pci::ListArgs),

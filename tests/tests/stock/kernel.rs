@@ -3,6 +3,7 @@
 
 mod flows;
 mod http;
+mod listed;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -66,6 +67,16 @@ impl Host {
         Program::start(self.command(words)).wait(LIMIT).expect_good()
     }
 
+    /// A command of `verbena` there.
+    fn verbena(&self, net: &StockNet, words: &[&str]) -> String {
+        let there = net.verbena(words);
+        let all = [there.get_program()].into_iter().chain(there.get_args());
+        let all: Vec<&str> = all.map(|word| word.to_str().expect("a word")).collect();
+        let mut command = self.command(&all);
+        command.envs(there.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        Program::start(command).wait(LIMIT).expect_good()
+    }
+
     /// `verbena run` there, with its network.
     fn on_card(&self, net: &StockNet, words: &[&str]) -> Program {
         let launcher = net.command(&["--network", "host"], words[0], &words[1..]);
@@ -118,6 +129,12 @@ fn two(net: &StockNet) -> [Host; 2] {
         host.up(net, &format!("verbena{n}/1"), &["--kernel", "vb0"]);
     }
     hosts
+}
+
+/// The process of a port's interface, by the name of its note.
+fn noted(net: &StockNet, port: &str) -> Option<i32> {
+    let file = net.socket().with_file_name(format!("{}.{port}.kernel", net.name()));
+    fs::read_to_string(file).expect("its note").split(' ').next().and_then(|pid| pid.parse().ok())
 }
 
 /// The interfaces go, and with them the net.
@@ -543,9 +560,7 @@ fn a_killed_process_takes_its_interface_along() {
     let hosts = two(&net);
     let [a, b] = &hosts;
     a.pings(ADDRESS[1], &[]);
-    let file = net.socket().with_file_name(format!("{}.verbena1p1.kernel", net.name()));
-    let noted = fs::read_to_string(file).expect("its note");
-    let pid: i32 = noted.split(' ').next().and_then(|pid| pid.parse().ok()).expect("a process id");
+    let pid = noted(&net, "verbena1p1").expect("a process id");
     let killed = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
     assert!(killed.is_ok_and(|status| status.success()));
     wait_for("the interface stays", || !b.run(&["ip", "-br", "link"]).contains("vb0"));

@@ -2,7 +2,8 @@
 //!
 //! | file | one idea |
 //! |---|---|
-//! | `mod` | the commands: starting and ending the process of an interface |
+//! | `mod` | the commands: starting and ending the process of an interface, listing them |
+//! | [`note`] | what is known of an interface, in a file |
 //! | [`process`] | that process, which carries frames between the card and the interface |
 //! | [`filter`] | which frames come to it |
 //! | [`queue`] | its queues of the card |
@@ -14,26 +15,24 @@ pub mod process;
 
 mod filter;
 mod merge;
+mod note;
 mod place;
 mod queue;
 mod tap;
 
-use std::fs::File;
-use std::io::{Read, Seek, Write};
-use std::path::PathBuf;
+use std::io::Read;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
 use clap::{Args, Subcommand};
 use fpga_regs::MAX_FRAME;
-use rustix::fs::FlockOperation;
 use rustix::process::{kill_process, Pid, Signal};
 
 use crate::args::{CardArgs, Clock};
 use crate::net::daemon;
 use crate::net::keeper::{self, Held};
-use crate::net::link::PortName;
 use crate::net::runtime::{Net, DEFAULT_NET};
+use note::{Noted, Taken, Which};
 
 /// How long the end of a process is waited for.
 const END: Duration = Duration::from_secs(10);
@@ -44,9 +43,13 @@ const MAX_QUEUES: i64 = 16;
 
 /// `verbena port`.
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct PortCommand {
     #[command(subcommand)]
-    action: Action,
+    action: Option<Action>,
+    /// The net whose interfaces are listed
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_NET)]
+    net: String,
 }
 
 #[derive(Subcommand)]
@@ -55,19 +58,6 @@ enum Action {
     Up(UpArgs),
     /// Remove it
     Down(DownArgs),
-}
-
-/// Which interface.
-#[derive(Args, Clone)]
-struct Which {
-    /// The port, as verbena0/1
-    port: PortName,
-    /// The interface of this VLAN, whose tag the card strips and inserts
-    #[arg(long, value_name = "VLAN", value_parser = clap::value_parser!(u16).range(1..=4094))]
-    vlan: Option<u16>,
-    /// The net
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_NET)]
-    net: String,
 }
 
 #[derive(Args)]
@@ -92,6 +82,9 @@ struct UpArgs {
 struct DownArgs {
     #[command(flatten)]
     which: Which,
+    /// Those of its VLANs, too
+    #[arg(long, conflicts_with = "vlan")]
+    all: bool,
 }
 
 /// Checks the name of an interface.
@@ -106,75 +99,32 @@ fn interface(text: &str) -> Result<String, String> {
 /// Runs the command.
 pub fn port(command: PortCommand) -> Result<u8> {
     match command.action {
-        Action::Up(args) => up(args),
-        Action::Down(args) => down(args.which),
+        Some(Action::Up(args)) => up(args),
+        Some(Action::Down(args)) => down(&args),
+        None => list(&command.net),
     }
 }
 
-impl Which {
-    /// In words.
-    fn text(&self) -> String {
-        self.vlan.map_or(self.port.to_string(), |vlan| format!("{}, VLAN {vlan}", self.port))
+/// Prints the interfaces of a net.
+fn list(name: &str) -> Result<u8> {
+    let net = Net::named(name)?;
+    let noted = noted(&net)?;
+    if noted.is_empty() {
+        // Nothing to be said of a net that does not run is most likely a wrong name.
+        Net::running(name)?;
     }
-
-    /// The command that removes it.
-    fn down(&self) -> String {
-        let vlan = self.vlan.map_or(String::new(), |vlan| format!(" --vlan {vlan}"));
-        format!("verbena port down {}{vlan} --net {}", self.port, self.net)
+    for (which, noted) in noted {
+        say!("{}", noted.line(&which));
     }
-
-    /// The file that its process has locked, with its process id and the interface's name.
-    fn file(&self, net: &Net) -> PathBuf {
-        let vlan = self.vlan.map_or(String::new(), |vlan| format!(".{vlan}"));
-        let port = self.port.to_string().replace('/', "p");
-        net.dir().join(format!("{}.{port}{vlan}.kernel", net.name()))
-    }
-
-    /// The file, locked by this process. Whoever has it instead is in the error.
-    fn lock(&self, net: &Net) -> Result<File, Taken> {
-        let open = || {
-            let path = self.file(net);
-            let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
-            file.with_context(|| format!("opening {}", path.display()))
-        };
-        let mut file = open().map_err(Taken::Failed)?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(file),
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                let mut text = String::new();
-                let read = file.read_to_string(&mut text).context("reading who has the interface");
-                read.map_err(Taken::Failed)?;
-                let (pid, name) = text.split_once(' ').unwrap_or_default();
-                Err(Taken::By(pid.parse().ok(), name.trim().to_owned()))
-            }
-            Err(error) => Err(Taken::Failed(error.into())),
-        }
-    }
-
-    /// As [`lock`](Self::lock), and notes whose it is.
-    fn take(&self, net: &Net, name: &str) -> Result<File> {
-        let mut file = self.lock(net).map_err(|taken| match taken {
-            Taken::By(_, other) => {
-                anyhow::anyhow!(
-                    "{} has the interface {other} already; `{}` removes it",
-                    self.text(),
-                    self.down()
-                )
-            }
-            Taken::Failed(error) => error,
-        })?;
-        file.set_len(0)?;
-        file.rewind()?;
-        write!(file, "{} {name}", std::process::id()).context("noting who has the interface")?;
-        Ok(file)
-    }
+    Ok(0)
 }
 
-/// Why a file cannot be locked.
-enum Taken {
-    /// This process has it, for an interface.
-    By(Option<i32>, String),
-    Failed(anyhow::Error),
+fn noted(net: &Net) -> Result<Vec<(Which, Noted)>> {
+    let mut noted = Vec::new();
+    for which in Which::all(net)? {
+        noted.extend(which.look(net)?.filter(|noted| noted.runs).map(|noted| (which, noted)));
+    }
+    Ok(noted)
 }
 
 /// Refuses ports that have no frames.
@@ -226,25 +176,47 @@ fn up(args: UpArgs) -> Result<u8> {
     if !said.trim().is_empty() {
         bail!("{}", said.trim());
     }
-    if which.lock(&net).is_ok() {
+    if which.look(&net)?.is_none_or(|noted| !noted.runs) {
         bail!(
             "the background process of {} ended without a message: was it out of memory (dmesg)?",
             args.kernel
         );
     }
-    say!("{} is {}", args.kernel, which.text());
+    say!("{} is {which}", args.kernel);
     Ok(0)
 }
 
-fn down(which: Which) -> Result<u8> {
-    let net = Net::named(&which.net)?;
+fn down(args: &DownArgs) -> Result<u8> {
+    let net = Net::named(&args.which.net)?;
+    if args.all {
+        let of_port = |which: &Which| which.port == args.which.port;
+        let all: Vec<Which> = noted(&net)?.into_iter().map(|(which, _)| which).filter(of_port).collect();
+        if all.is_empty() {
+            end(&args.which, &net)?;
+        }
+        // All of them, whatever becomes of one.
+        let ended: Vec<Result<()>> = all.iter().map(|which| end(which, &net)).collect();
+        return ended.into_iter().collect::<Result<()>>().map(|()| 0);
+    }
+    end(&args.which, &net)?;
+    let is_vlan = |which: &Which| which.port == args.which.port && which.vlan.is_some();
+    for (which, noted) in noted(&net)?.into_iter().filter(|(which, _)| is_vlan(which)) {
+        if args.which.vlan.is_none() {
+            say!("{which} has {} still; `{}` removes it", noted.interface, which.down());
+        }
+    }
+    Ok(0)
+}
+
+/// Ends the process of an interface.
+fn end(which: &Which, net: &Net) -> Result<()> {
     let until = Instant::now() + END;
     let mut told = None;
     loop {
-        match which.lock(&net) {
-            Ok(_) if told.is_some() => return Ok(0),
-            Ok(_) => bail!("{} of net `{}` has no kernel interface", which.text(), which.net),
-            Err(Taken::By(pid, name)) => {
+        match which.lock(net) {
+            Ok(_) if told.is_some() => return Ok(()),
+            Ok(_) => bail!("{which} of net `{}` has no kernel interface", which.net),
+            Err(Taken::By(Noted { pid, interface, .. })) => {
                 // It may be just writing its number.
                 if let Some(pid) = pid.filter(|_| told.is_none()) {
                     let process = Pid::from_raw(pid).context("no process id")?;
@@ -253,7 +225,7 @@ fn down(which: Which) -> Result<u8> {
                 }
                 if Instant::now() > until {
                     bail!(
-                        "process {} of the interface {name} does not end: is it stopped?",
+                        "process {} of the interface {interface} does not end: is it stopped?",
                         told.unwrap_or(0)
                     );
                 }

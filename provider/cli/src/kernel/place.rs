@@ -6,10 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{bail, Context, Result};
 
+use super::note::NAMES;
 use crate::launch::namespace::{self, Kind};
-
-/// Where `ip netns` keeps names.
-const NAMES: &str = "/run/netns";
 
 /// Enters the one that is named, or stays. Refuses that of the net's own programs, where all addresses of the cards are local.
 pub fn enter(named: Option<&str>, of_net: &[OwnedFd]) -> Result<()> {

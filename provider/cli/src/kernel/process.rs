@@ -16,9 +16,9 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::filter::{Filter, Wishes};
 use super::merge::{Frame, Message};
+use super::note::Which;
 use super::queue::{self, Receiver, Sender, BATCH};
 use super::tap::Tap;
-use super::Which;
 use crate::net::daemon;
 use crate::net::runtime::Net;
 

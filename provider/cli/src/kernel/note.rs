@@ -1,0 +1,229 @@
+//! What is known of an interface: a file beside the net's others, which the interface's process has locked while it runs. It
+//! names the process, the interface and the number of its network namespace.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use rustix::fs::FlockOperation;
+
+use crate::launch::namespace::Kind;
+use crate::net::link::PortName;
+use crate::net::runtime::{Net, DEFAULT_NET};
+
+/// Where `ip netns` keeps names.
+pub const NAMES: &str = "/run/netns";
+
+/// Which interface.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub struct Which {
+    /// The port, as verbena0/1
+    pub port: PortName,
+    /// The interface of this VLAN, whose tag the card strips and inserts
+    #[arg(long, value_name = "VLAN", value_parser = clap::value_parser!(u16).range(1..=4094))]
+    pub vlan: Option<u16>,
+    /// The net
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_NET)]
+    pub net: String,
+}
+
+impl fmt::Display for Which {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.port)?;
+        self.vlan.map_or(Ok(()), |vlan| write!(f, ", VLAN {vlan}"))
+    }
+}
+
+impl Which {
+    /// Those that a net has notes of, in order.
+    pub fn all(net: &Net) -> Result<Vec<Which>> {
+        let entries = fs::read_dir(net.dir()).with_context(|| format!("reading {}", net.dir().display()))?;
+        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let mut all: Vec<Which> = names.filter_map(|name| Which::of_file(net, &name)).collect();
+        all.sort_by_key(|it| (it.port.0.card, it.port.0.port, it.vlan));
+        Ok(all)
+    }
+
+    /// The command that removes it.
+    pub fn down(&self) -> String {
+        let vlan = self.vlan.map_or(String::new(), |vlan| format!(" --vlan {vlan}"));
+        format!("verbena port down {}{vlan} --net {}", self.port, self.net)
+    }
+
+    fn file(&self, net: &Net) -> PathBuf {
+        let vlan = self.vlan.map_or(String::new(), |vlan| format!(".{vlan}"));
+        let port = self.port.to_string().replace('/', "p");
+        net.dir().join(format!("{}.{port}{vlan}.kernel", net.name()))
+    }
+
+    fn of_file(net: &Net, name: &str) -> Option<Which> {
+        let rest = name.strip_prefix(net.name())?.strip_prefix('.')?.strip_suffix(".kernel")?;
+        let (port, vlan) = rest.split_once('.').map_or((rest, None), |(port, vlan)| (port, Some(vlan)));
+        let vlan = vlan.map(str::parse).transpose().ok()?;
+        Some(Which { port: port.replace('p', "/").parse().ok()?, vlan, net: net.name().to_owned() })
+    }
+
+    fn open(&self, net: &Net) -> Result<File> {
+        let path = self.file(net);
+        let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
+        file.with_context(|| format!("opening {}", path.display()))
+    }
+
+    /// What is noted. `None`: nothing.
+    pub fn look(&self, net: &Net) -> Result<Option<Noted>> {
+        if !self.file(net).exists() {
+            return Ok(None);
+        }
+        let mut note = Note { file: self.open(net)? };
+        // With those who look, too; the process has it alone.
+        let runs = !try_lock(&note.file, FlockOperation::NonBlockingLockShared)?;
+        Ok(note.read()?.map(|noted| Noted { runs, ..noted }))
+    }
+
+    /// The note, locked by this process. Whoever has it instead is in the error.
+    pub fn lock(&self, net: &Net) -> Result<Note, Taken> {
+        self.try_take(net).map_err(Taken::Failed)?.map_err(Taken::By)
+    }
+
+    fn try_take(&self, net: &Net) -> Result<Result<Note, Noted>> {
+        let mut note = Note { file: self.open(net)? };
+        while !try_lock(&note.file, FlockOperation::NonBlockingLockExclusive)? {
+            if !try_lock(&note.file, FlockOperation::NonBlockingLockShared)? {
+                let noted = note.read()?.unwrap_or_default();
+                return Ok(Err(Noted { runs: true, ..noted }));
+            }
+            // Somebody only looks.
+            rustix::fs::flock(&note.file, FlockOperation::Unlock)?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(Ok(note))
+    }
+
+    /// As [`lock`](Self::lock), and notes that it is this process's, which is in the interface's namespace.
+    pub fn take(&self, net: &Net, name: &str) -> Result<Note> {
+        let mut note = self.lock(net).map_err(|taken| match taken {
+            Taken::By(other) => anyhow::anyhow!(
+                "{self} has the interface {} already; `{}` removes it",
+                other.interface,
+                self.down()
+            ),
+            Taken::Failed(error) => error,
+        })?;
+        note.clear()?;
+        write!(note.file, "{} {name} {}", std::process::id(), own_namespace()?)
+            .context("noting who has the interface")?;
+        Ok(note)
+    }
+}
+
+fn try_lock(file: &File, how: FlockOperation) -> Result<bool> {
+    match rustix::fs::flock(file, how) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error).context("locking the note of an interface"),
+    }
+}
+
+/// The number of this process's network namespace.
+fn own_namespace() -> Result<u64> {
+    Ok(fs::metadata(Kind::Network.of_this_process()).context("reading which network this is")?.ino())
+}
+
+/// Why a note cannot be locked.
+pub enum Taken {
+    /// A process has it.
+    By(Noted),
+    Failed(anyhow::Error),
+}
+
+/// The file, locked.
+pub struct Note {
+    file: File,
+}
+
+impl Note {
+    /// What it says.
+    pub fn read(&mut self) -> Result<Option<Noted>> {
+        let mut text = String::new();
+        self.file.rewind()?;
+        self.file.read_to_string(&mut text).context("reading who has the interface")?;
+        Ok(Noted::of(&text))
+    }
+
+    /// Leaves nothing of it.
+    pub fn clear(&mut self) -> Result<()> {
+        self.file.set_len(0)?;
+        self.file.rewind()?;
+        Ok(())
+    }
+}
+
+/// What a note says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Noted {
+    /// The process; it may just be writing its number.
+    pub pid: Option<i32>,
+    pub interface: String,
+    /// The number of its network namespace.
+    pub namespace: u64,
+    pub runs: bool,
+}
+
+impl Noted {
+    fn of(text: &str) -> Option<Noted> {
+        let mut words = text.split(' ');
+        let pid = words.next()?.parse().ok()?;
+        let interface = words.next()?.to_owned();
+        let namespace = words.next().and_then(|number| number.parse().ok()).unwrap_or(0);
+        Some(Noted { pid: Some(pid), interface, namespace, runs: false })
+    }
+
+    /// A line of `verbena port`.
+    pub fn line(&self, which: &Which) -> String {
+        let vlan = which.vlan.map_or(String::new(), |vlan| format!(" vlan {vlan}"));
+        let elsewhere = own_namespace().is_ok_and(|own| own != self.namespace);
+        let place = if elsewhere { format!(" netns {}", name(self.namespace)) } else { String::new() };
+        format!("{} {}{vlan}{place} pid {}", which.port, self.interface, self.pid.unwrap_or(0))
+    }
+}
+
+/// The name of a network namespace: that of `ip netns`, or else as `lsns` and `/proc/PID/ns/net` show it.
+fn name(namespace: u64) -> String {
+    let entries = fs::read_dir(Path::new(NAMES)).into_iter().flatten().flatten();
+    let is = |path: &Path| fs::metadata(path).is_ok_and(|it| it.ino() == namespace);
+    let found = entries.map(|entry| entry.path()).find(|path| is(path));
+    let found = found.and_then(|path| path.file_name()?.to_str().map(str::to_owned));
+    found.unwrap_or_else(|| format!("net:[{namespace}]"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_names_its_interface() {
+        let net = Net::within(PathBuf::from("/tmp"), "a.b").unwrap();
+        for vlan in [None, Some(107)] {
+            let which = Which { port: "verbena1/2".parse().unwrap(), vlan, net: "a.b".into() };
+            let file = which.file(&net);
+            let name = file.file_name().and_then(|name| name.to_str()).unwrap();
+            assert_eq!(Which::of_file(&net, name), Some(which));
+        }
+        for other in ["a.b.json", "a.b.verbena1.kernel", "a.verbena1p2.kernel", "a.b.c.verbena1p2.kernel"] {
+            assert_eq!(Which::of_file(&net, other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_note_is_a_line() {
+        let which = Which { port: "verbena1/2".parse().unwrap(), vlan: Some(7), net: "n".into() };
+        let noted = Noted::of("12 vb0 34").unwrap();
+        assert_eq!(noted.line(&which), "verbena1/2 vb0 vlan 7 netns net:[34] pid 12");
+        assert_eq!(Noted::of(""), None);
+    }
+}
