@@ -571,6 +571,11 @@ fn a_killed_process_takes_its_interface_along() {
         assert!(lost.said.contains("100% packet loss"), "{}", lost.said);
         net.register(1, 0, port::RX_NO_RULE) > before
     });
+    let list = net.does(&["port"]);
+    assert!(
+        list.contains(&format!("verbena1/1 vb0 failed: its process {pid} ended without a word")),
+        "{list}"
+    );
     net.refuses(&["port", "down", "verbena1/1"], "has no kernel interface");
     b.up(&net, "verbena1/1", &["--kernel", "vb0"]);
     a.pings(ADDRESS[1], &[]);

@@ -105,7 +105,7 @@ pub fn port(command: PortCommand) -> Result<u8> {
     }
 }
 
-/// Prints the interfaces of a net.
+/// Prints the interfaces of a net, and those whose process has failed.
 fn list(name: &str) -> Result<u8> {
     let net = Net::named(name)?;
     let noted = noted(&net)?;
@@ -120,11 +120,8 @@ fn list(name: &str) -> Result<u8> {
 }
 
 fn noted(net: &Net) -> Result<Vec<(Which, Noted)>> {
-    let mut noted = Vec::new();
-    for which in Which::all(net)? {
-        noted.extend(which.look(net)?.filter(|noted| noted.runs).map(|noted| (which, noted)));
-    }
-    Ok(noted)
+    let look = |which: Which| Some(which.look(net).transpose()?.map(|noted| (which, noted)));
+    Which::all(net)?.into_iter().filter_map(look).collect()
 }
 
 /// Refuses ports that have no frames.
@@ -176,13 +173,14 @@ fn up(args: UpArgs) -> Result<u8> {
     if !said.trim().is_empty() {
         bail!("{}", said.trim());
     }
-    if which.look(&net)?.is_none_or(|noted| !noted.runs) {
-        bail!(
+    match which.look(&net)? {
+        Some(noted) if noted.runs => say!("{} is {which}", args.kernel),
+        Some(noted) => bail!("{} is gone again: {}", args.kernel, noted.why()),
+        None => bail!(
             "the background process of {} ended without a message: was it out of memory (dmesg)?",
             args.kernel
-        );
+        ),
     }
-    say!("{} is {which}", args.kernel);
     Ok(0)
 }
 
@@ -200,7 +198,7 @@ fn down(args: &DownArgs) -> Result<u8> {
     }
     end(&args.which, &net)?;
     let is_vlan = |which: &Which| which.port == args.which.port && which.vlan.is_some();
-    for (which, noted) in noted(&net)?.into_iter().filter(|(which, _)| is_vlan(which)) {
+    for (which, noted) in noted(&net)?.into_iter().filter(|(which, noted)| is_vlan(which) && noted.runs) {
         if args.which.vlan.is_none() {
             say!("{which} has {} still; `{}` removes it", noted.interface, which.down());
         }
@@ -214,8 +212,20 @@ fn end(which: &Which, net: &Net) -> Result<()> {
     let mut told = None;
     loop {
         match which.lock(net) {
-            Ok(_) if told.is_some() => return Ok(()),
-            Ok(_) => bail!("{which} of net `{}` has no kernel interface", which.net),
+            Ok(mut note) => {
+                let noted = note.read()?;
+                note.clear()?;
+                match noted {
+                    _ if told.is_some() => return Ok(()),
+                    Some(noted) => bail!(
+                        "{which} of net `{}` has no kernel interface any more, {} failed: {}",
+                        which.net,
+                        noted.interface,
+                        noted.why()
+                    ),
+                    None => bail!("{which} of net `{}` has no kernel interface", which.net),
+                }
+            }
             Err(Taken::By(Noted { pid, interface, .. })) => {
                 // It may be just writing its number.
                 if let Some(pid) = pid.filter(|_| told.is_none()) {

@@ -1,5 +1,6 @@
-//! What is known of an interface: a file beside the net's others, which the interface's process has locked while it runs. It
-//! names the process, the interface and the number of its network namespace.
+//! What is known of an interface: a file beside the net's others, which the interface's process has locked while it runs. Its
+//! first line names the process, the interface and the number of its network namespace; of a process that has failed a second
+//! one says why.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -161,6 +162,12 @@ impl Note {
         self.file.rewind()?;
         Ok(())
     }
+
+    /// Notes why the process ends.
+    pub fn fail(&mut self, why: &str) {
+        // There is nobody who could be told that this failed, too.
+        let _ = write!(self.file, "\n{}", why.replace('\n', " "));
+    }
 }
 
 /// What a note says.
@@ -171,24 +178,39 @@ pub struct Noted {
     pub interface: String,
     /// The number of its network namespace.
     pub namespace: u64,
+    /// Why the process has ended, if it has said so.
+    pub failed: Option<String>,
     pub runs: bool,
 }
 
 impl Noted {
     fn of(text: &str) -> Option<Noted> {
-        let mut words = text.split(' ');
+        let (first, failed) = text.split_once('\n').map_or((text, None), |(a, b)| (a, Some(b.to_owned())));
+        let mut words = first.split(' ');
         let pid = words.next()?.parse().ok()?;
         let interface = words.next()?.to_owned();
         let namespace = words.next().and_then(|number| number.parse().ok()).unwrap_or(0);
-        Some(Noted { pid: Some(pid), interface, namespace, runs: false })
+        Some(Noted { pid: Some(pid), interface, namespace, failed, runs: false })
+    }
+
+    /// Why it is no more.
+    pub fn why(&self) -> String {
+        let pid = self.pid.unwrap_or(0);
+        self.failed
+            .clone()
+            .unwrap_or_else(|| format!("its process {pid} ended without a word: was it killed?"))
     }
 
     /// A line of `verbena port`.
     pub fn line(&self, which: &Which) -> String {
         let vlan = which.vlan.map_or(String::new(), |vlan| format!(" vlan {vlan}"));
+        let start = format!("{} {}{vlan}", which.port, self.interface);
+        if !self.runs {
+            return format!("{start} failed: {}", self.why());
+        }
         let elsewhere = own_namespace().is_ok_and(|own| own != self.namespace);
         let place = if elsewhere { format!(" netns {}", name(self.namespace)) } else { String::new() };
-        format!("{} {}{vlan}{place} pid {}", which.port, self.interface, self.pid.unwrap_or(0))
+        format!("{start}{place} pid {}", self.pid.unwrap_or(0))
     }
 }
 
@@ -220,10 +242,14 @@ mod tests {
     }
 
     #[test]
-    fn a_note_is_a_line() {
+    fn a_note_says_why_its_process_ended() {
         let which = Which { port: "verbena1/2".parse().unwrap(), vlan: Some(7), net: "n".into() };
-        let noted = Noted::of("12 vb0 34").unwrap();
-        assert_eq!(noted.line(&which), "verbena1/2 vb0 vlan 7 netns net:[34] pid 12");
+        let noted = Noted::of("12 vb0 34\nthe card is gone").unwrap();
+        assert_eq!(noted.line(&which), "verbena1/2 vb0 vlan 7 failed: the card is gone");
+        let killed = Noted::of("12 vb0 34").unwrap();
+        assert!(killed.line(&which).contains("failed: its process 12 ended"));
+        let runs = Noted { runs: true, ..killed };
+        assert_eq!(runs.line(&which), "verbena1/2 vb0 vlan 7 netns net:[34] pid 12");
         assert_eq!(Noted::of(""), None);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::filter::{Filter, Wishes};
 use super::merge::{Frame, Message};
-use super::note::Which;
+use super::note::{Note, Which};
 use super::queue::{self, Receiver, Sender, BATCH};
 use super::tap::Tap;
 use crate::net::daemon;
@@ -56,9 +56,34 @@ pub fn kernel_port(args: ProcessArgs) -> Result<u8> {
 }
 
 fn serve(args: &ProcessArgs) -> Result<()> {
+    let net = Net::within(args.directory.clone(), &args.which.net)?;
+    let mut note = args.which.take(&net, &args.kernel)?;
+    let ready = match start(args, &net) {
+        Ok(ready) => ready,
+        Err(error) => {
+            note.clear()?;
+            return Err(error);
+        }
+    };
+    daemon::close_stderr();
+    // From here on nobody listens.
+    let note = Arc::new(Mutex::new(note));
+    End::after(&note, || run(ready, &note));
+    Ok(())
+}
+
+/// An interface that is up.
+struct Ready {
+    port: u8,
+    device: Arc<Device<SegmentCard>>,
+    taps: Vec<Arc<Tap>>,
+    pairs: Vec<(Sender<SegmentCard>, Receiver<SegmentCard>)>,
+    filter: Filter<SegmentCard>,
+    wishes: Wishes,
+}
+
+fn start(args: &ProcessArgs, net: &Net) -> Result<Ready> {
     let which = &args.which;
-    let net = Net::within(args.directory.clone(), &which.net)?;
-    let _taken = which.take(&net, &args.kernel)?;
     let port = which.port.0;
     let card = SegmentCard::open(&net.socket(), port.card.into());
     let card = card.with_context(|| format!("opening verbena{}", port.card))?;
@@ -70,17 +95,21 @@ fn serve(args: &ProcessArgs) -> Result<()> {
     taps[0].configure(port, args.mtu, which.vlan.is_none())?;
     follow(&wishes, &mut filter)?;
     taps[0].set_carrier(device.query_port(port.port + 1)?.link_up);
-    daemon::close_stderr();
-    let taps: Vec<_> = taps.into_iter().map(Arc::new).collect();
+    let taps = taps.into_iter().map(Arc::new).collect();
+    Ok(Ready { port: port.port + 1, device, taps, pairs, filter, wishes })
+}
+
+fn run(ready: Ready, note: &Arc<Mutex<Note>>) -> Result<()> {
+    let Ready { port, device, taps, pairs, mut filter, wishes } = ready;
     let mut receivers = HashMap::new();
     for (n, (tap, (sender, receiver))) in taps.iter().zip(pairs).enumerate() {
         let (from_kernel, to_kernel) = (Arc::clone(tap), Arc::clone(tap));
         let cqn = receiver.cqn();
-        until_the_end(format!("tx-{n}"), move || send(&from_kernel, sender))?;
-        let receiving = until_the_end(format!("rx-{n}"), move || receive(&to_kernel, receiver))?;
+        until_the_end(note, format!("tx-{n}"), move || send(&from_kernel, sender))?;
+        let receiving = until_the_end(note, format!("rx-{n}"), move || receive(&to_kernel, receiver))?;
         receivers.insert(cqn, receiving);
     }
-    until_the_end("filter".into(), move || loop {
+    until_the_end(note, "filter".into(), move || loop {
         wishes.wait();
         // If the kernel has no time for the question, it is asked again soon.
         if let Ok(Some(wanted)) = wishes.now() {
@@ -89,7 +118,7 @@ fn serve(args: &ProcessArgs) -> Result<()> {
             filter.set(wanted)?;
         }
     })?;
-    watch(&taps[0], &receivers, &device, port.port + 1)
+    watch(&taps[0], &receivers, &device, port)
 }
 
 /// Lets come what the kernel wants now. An interface that has gone to another namespace keeps what it had.
@@ -99,21 +128,46 @@ fn follow(wishes: &Wishes, filter: &mut Filter<SegmentCard>) -> Result<()> {
 
 /// Starts a thread with a name, that of its queue as the kernel calls it in sysfs. When it ends, the interface was deleted, or the
 /// card is gone, if not worse: so is the process.
-fn until_the_end(name: String, work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<Thread> {
-    let thread = std::thread::Builder::new().name(name).spawn(move || {
-        let _end = End;
-        let _ = work();
-    });
+fn until_the_end(
+    note: &Arc<Mutex<Note>>,
+    name: String,
+    work: impl FnOnce() -> Result<()> + Send + 'static,
+) -> Result<Thread> {
+    let note = Arc::clone(note);
+    let thread = std::thread::Builder::new().name(name).spawn(move || End::after(&note, work));
     Ok(thread.context("a thread of the interface")?.thread().clone())
 }
 
-/// Ends the process.
-struct End;
+/// Ends the process, and notes why.
+struct End<'a> {
+    note: &'a Mutex<Note>,
+    /// `None`: the interface was deleted, as anybody may.
+    why: Option<String>,
+}
 
-impl Drop for End {
+impl End<'_> {
+    fn after(note: &Mutex<Note>, work: impl FnOnce() -> Result<()>) {
+        let mut end = End { note, why: Some("its process has panicked".into()) };
+        end.why = work().err().filter(|error| !is_of_deleted(error)).map(|error| format!("{error:#}"));
+    }
+}
+
+impl Drop for End<'_> {
     fn drop(&mut self) {
+        // Held to the end: what comes after the first reason comes of it.
+        let mut note = self.note.lock().unwrap_or_else(PoisonError::into_inner);
+        match &self.why {
+            Some(why) => note.fail(why),
+            None => drop(note.clear()),
+        }
         std::process::exit(1);
     }
+}
+
+/// What the kernel says of a TAP without an interface.
+fn is_of_deleted(error: &anyhow::Error) -> bool {
+    let io = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    io.into_iter().any(|error| error.raw_os_error() == Some(libc::EBADFD))
 }
 
 /// Brings to the card what the kernel sends.
