@@ -4,6 +4,7 @@
 mod flows;
 mod http;
 mod listed;
+mod place;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -36,7 +37,7 @@ fn unshare(words: &[&str]) -> Command {
 /// A network namespace with an interface of a port.
 struct Host {
     /// It stays as long as this does.
-    _place: Program,
+    place: Program,
     pid: String,
 }
 
@@ -48,7 +49,7 @@ impl Host {
         place.expect(".\n", LIMIT);
         let said = place.said();
         let pid = said.split("up: ").nth(1).and_then(|rest| rest.split('.').next()).expect("a number");
-        Host { pid: pid.to_owned(), _place: place }
+        Host { pid: pid.to_owned(), place }
     }
 
     /// A command there.
@@ -654,6 +655,8 @@ fn an_ordinary_user_has_interfaces_too() {
         let mut place = Program::start(unshare);
         place.expect("there", LIMIT);
         let pid = place.pid().to_string();
+        let user = |process: &str| fs::metadata(format!("/proc/{process}")).expect("it runs").uid();
+        let owner = user(&pid);
         let ran = |words: &[&str]| {
             let mut command = net.verbena(&[&["port"], words].concat());
             if !has_runtime {
@@ -667,10 +670,12 @@ fn an_ordinary_user_has_interfaces_too() {
         assert!(interfaces.contains("vb0:"), "{interfaces}");
         ran(&["down", "verbena0/1"]);
         net.expect_gone();
+        ran(&["up", "verbena0/1", "--kernel", "vb0", "--netns", &pid]);
+        drop(place);
+        net.expect_gone();
         // That of a user who only tests.
-        let user = |process: &str| fs::metadata(format!("/proc/{process}")).expect("it runs").uid();
-        if user(&pid) != user("self") {
-            let _ = fs::remove_dir_all(format!("/tmp/verbena-{}", user(&pid)));
+        if owner != user("self") {
+            let _ = fs::remove_dir_all(format!("/tmp/verbena-{owner}"));
         }
     }
 }

@@ -10,6 +10,8 @@ use fpga_regs::{FlowContext, FlowKind};
 use netlink_packet_route::link::LinkAttribute;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
+use super::place::Place;
+use super::tap::Tap;
 use super::MAX_MTU;
 use crate::launch::network::{get_link, set_mtu};
 use crate::launch::rtnetlink::Route;
@@ -31,24 +33,31 @@ pub struct Wanted {
     pub mtu: u32,
 }
 
-/// Tells what the kernel wants for an interface of this network namespace.
+/// Tells what the kernel wants for an interface.
 pub struct Wishes {
     news: Route,
-    questions: Route,
+    place: Place,
+    tap: Arc<Tap>,
     index: u32,
 }
 
 impl Wishes {
-    /// Of the interface with this index.
-    pub fn of(index: u32) -> Result<Wishes> {
-        Ok(Wishes { news: Route::open(LINKS)?, questions: Route::open(0)?, index })
+    /// Of the interface of this TAP.
+    pub fn of(tap: &Arc<Tap>, place: Place) -> Result<Wishes> {
+        let (news, index) = (place.news(LINKS)?, place.visit(tap, || tap.index())?);
+        Ok(Wishes { news, place, tap: Arc::clone(tap), index })
+    }
+
+    /// Does something where the interface is.
+    pub fn visit<T>(&self, act: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.place.visit(&self.tap, act)
     }
 
     /// As it is now. `None`: it is not here.
     pub fn now(&self) -> Result<Option<Wanted>> {
         // Before the question: what comes during it is asked for again.
         self.news.drain();
-        let Some(link) = get_link(&self.questions, self.index)? else { return Ok(None) };
+        let Some(link) = self.visit(|| get_link(&Route::open(0)?, self.index()?))? else { return Ok(None) };
         let mac = link.attributes.iter().find_map(|attribute| match attribute {
             LinkAttribute::Address(bytes) => bytes.as_slice().try_into().ok(),
             _ => None,
@@ -69,8 +78,17 @@ impl Wishes {
     /// An MTU above the card's becomes the card's. To a TAP nobody can tell how much its MTU may be, so the kernel takes any.
     pub fn limit_mtu(&self, wanted: &Wanted) -> Result<()> {
         match wanted.mtu > MAX_MTU as u32 {
-            true => set_mtu(&self.questions, self.index, MAX_MTU as u32),
+            true => self.visit(|| set_mtu(&Route::open(0)?, self.index()?, MAX_MTU as u32)),
             false => Ok(()),
+        }
+    }
+
+    /// One that has moved on may have another number there.
+    fn index(&self) -> Result<u32> {
+        if self.place.is_here() {
+            Ok(self.index)
+        } else {
+            self.tap.index()
         }
     }
 

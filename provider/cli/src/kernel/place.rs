@@ -1,13 +1,85 @@
-//! The network namespace that an interface is to be in.
+//! The network namespace that an interface is in. The process of the interface lives in another, its own: whatever process is
+//! in a namespace, or has a socket of it, keeps it alive. The interface is made there and moved, so that it goes with its
+//! namespace, which ends the process.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
 use anyhow::{bail, Context, Result};
+use rustix::net::netdevice::name_to_index;
 
 use super::note::NAMES;
+use super::tap::Tap;
 use crate::launch::namespace::{self, Kind};
+use crate::launch::network::{move_link, number_namespace};
+use crate::launch::rtnetlink::Route;
+
+/// Where the process of an interface lives.
+pub struct Place {
+    /// If not with its interface.
+    home: Option<File>,
+    /// Where that is to be, until it is there.
+    there: Option<File>,
+}
+
+impl Place {
+    /// Leaves the namespace that this process was started in, before it has any thread. It stays where it may not leave, or
+    /// where the interface is already: a file of that can be opened only there.
+    pub fn leave(interface: &str) -> Result<Place> {
+        let is_here = name_to_index(UnixDatagram::unbound()?, interface).is_ok();
+        let there = File::open(Kind::Network.of_this_process())?;
+        if is_here || namespace::enter_network().is_err() {
+            return Ok(Place { home: None, there: None });
+        }
+        Ok(Place { home: Some(File::open(Kind::Network.of_this_process())?), there: Some(there) })
+    }
+
+    /// Makes the interface and brings it to where it is to be. If that cannot be from elsewhere, the process returns.
+    pub fn open(&mut self, make: impl Fn() -> Result<Vec<Tap>>) -> Result<Vec<Tap>> {
+        let Some(there) = self.there.take() else { return make() };
+        let moved = || -> Result<Vec<Tap>> {
+            let taps = make()?;
+            let route = Route::open(0)?;
+            // For news of it. Without them it is looked at from time to time.
+            let _ = number_namespace(&route, there.as_fd());
+            move_link(&route, taps[0].index()?, there.as_fd())?;
+            // Old kernels do not know.
+            taps[0].namespace()?;
+            Ok(taps)
+        };
+        moved().or_else(|_| {
+            namespace::join(there.as_fd(), Kind::Network)?;
+            self.home = None;
+            make()
+        })
+    }
+
+    /// Does something where the interface is now.
+    pub fn visit<T>(&self, tap: &Tap, act: impl FnOnce() -> Result<T>) -> Result<T> {
+        let Some(home) = &self.home else { return act() };
+        namespace::join(tap.namespace()?.as_fd(), Kind::Network)?;
+        let done = act();
+        namespace::join(home.as_fd(), Kind::Network).context("leaving the namespace of the interface")?;
+        done
+    }
+
+    /// A socket that hears of changes of `groups` (RTMGRP_*) where the interface is.
+    pub fn news(&self, groups: u32) -> Result<Route> {
+        let news = Route::open(groups)?;
+        if self.home.is_some() {
+            // As above.
+            let _ = news.hear_all_namespaces();
+        }
+        Ok(news)
+    }
+
+    /// True if the interface stays in this process's namespace.
+    pub fn is_here(&self) -> bool {
+        self.home.is_none()
+    }
+}
 
 /// Enters the one that is named, or stays. Refuses that of the net's own programs, where all addresses of the cards are local.
 pub fn enter(named: Option<&str>, of_net: &[OwnedFd]) -> Result<()> {
@@ -42,7 +114,7 @@ fn join(named: &str) -> Result<()> {
         if !namespace::is_in(user.as_fd(), Kind::User)? {
             namespace::join(user.as_fd(), Kind::User).with_context(what)?;
             // For the process of the interface, which may not be root there.
-            namespace::keep_network_privileges()?;
+            namespace::keep_privileges_between_networks()?;
         }
     }
     namespace::join(network.as_fd(), Kind::Network)

@@ -17,6 +17,7 @@ use rustix::event::{PollFd, PollFlags};
 use super::filter::{Filter, Wishes};
 use super::merge::{Frame, Message};
 use super::note::{Note, Which};
+use super::place::Place;
 use super::queue::{self, Receiver, Sender, BATCH};
 use super::tap::Tap;
 use crate::net::daemon;
@@ -85,17 +86,18 @@ struct Ready {
 fn start(args: &ProcessArgs, net: &Net) -> Result<Ready> {
     let which = &args.which;
     let port = which.port.0;
+    let mut place = Place::leave(&args.kernel)?;
     let card = SegmentCard::open(&net.socket(), port.card.into());
     let card = card.with_context(|| format!("opening verbena{}", port.card))?;
     let device = Device::open(card)?;
-    let taps = Tap::open(&args.kernel, queue::cuts(&device), args.queues)?;
+    let taps = place.open(|| Tap::open(&args.kernel, queue::cuts(&device), args.queues))?;
+    let taps: Vec<_> = taps.into_iter().map(Arc::new).collect();
     let (pairs, spread) = queue::open(&device, port.port + 1, which.vlan, args.queues)?;
     let mut filter = Filter::open(spread, port.port + 1, which.vlan)?;
-    let wishes = Wishes::of(taps[0].index()?)?;
-    taps[0].configure(port, args.mtu, which.vlan.is_none())?;
+    let wishes = Wishes::of(&taps[0], place)?;
+    wishes.visit(|| taps[0].configure(port, args.mtu, which.vlan.is_none()))?;
     follow(&wishes, &mut filter)?;
     taps[0].set_carrier(device.query_port(port.port + 1)?.link_up);
-    let taps = taps.into_iter().map(Arc::new).collect();
     Ok(Ready { port: port.port + 1, device, taps, pairs, filter, wishes })
 }
 

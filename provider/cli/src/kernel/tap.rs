@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 
 use anyhow::{bail, Context, Result};
@@ -26,6 +26,7 @@ use super::merge::{Message, PIECES};
 
 /// From linux/if_tun.h.
 const TUNSETCARRIER: libc::Ioctl = 0x4004_54e2;
+const TUNGETDEVNETNS: libc::Ioctl = 0x54e3;
 const TUN_F_CSUM: libc::c_ulong = 1;
 const TUN_F_TSO4: libc::c_ulong = 2;
 const TUN_F_TSO6: libc::c_ulong = 4;
@@ -77,7 +78,18 @@ impl Tap {
         Ok(Tap { file, name: name.to_owned() })
     }
 
-    /// The kernel's number of the interface.
+    /// The network namespace that the interface is in. Kernels since 5.2 know.
+    pub fn namespace(&self) -> Result<OwnedFd> {
+        // SAFETY: a descriptor of ours; the request has no argument.
+        let fd = unsafe { libc::ioctl(self.file.as_raw_fd(), TUNGETDEVNETNS) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error()).context("where the interface is");
+        }
+        // SAFETY: the kernel has just made it for us.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+
+    /// The kernel's number of the interface, in its namespace.
     pub fn index(&self) -> Result<u32> {
         Ok(name_to_index(UnixDatagram::unbound()?, &self.name)?)
     }

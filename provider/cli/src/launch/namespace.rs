@@ -95,7 +95,16 @@ pub fn find(namespaces: &[OwnedFd], kind: Kind) -> Option<BorrowedFd<'_>> {
 /// Lets the program that follows administer the network namespace, as root of a machine may: `ip`, `ping` and `tcpdump`
 /// need that. All programs of a net get the same privileges, since the kernel lets no other read its memory.
 pub fn keep_network_privileges() -> Result<()> {
-    let kept = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
+    keep_privileges(CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW)
+}
+
+/// Lets it make network namespaces and go between them besides, and hear of those where it is not.
+pub fn keep_privileges_between_networks() -> Result<()> {
+    let between = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_BROADCAST;
+    keep_privileges(CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW | between)
+}
+
+fn keep_privileges(kept: CapabilitySet) -> Result<()> {
     let mut sets = capabilities(None).context("reading the privileges")?;
     sets.inheritable |= kept;
     set_capabilities(None, sets).context("making privileges inheritable")?;

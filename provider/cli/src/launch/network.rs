@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use anyhow::{Context, Result};
 use model::address::{self, interface_name};
@@ -15,6 +15,7 @@ use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, Addres
 use netlink_packet_route::link::{
     InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
 };
+use netlink_packet_route::nsid::{NsidAttribute, NsidMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use super::interfaces::Interfaces;
@@ -126,6 +127,23 @@ pub fn set_mtu(route: &Route, index: u32, mtu: u32) -> Result<()> {
     message.header.index = index;
     message.attributes = vec![LinkAttribute::Mtu(mtu)];
     route.change(RouteNetlinkMessage::SetLink(message), 0)
+}
+
+/// Moves an interface to another network namespace.
+pub fn move_link(route: &Route, index: u32, to: BorrowedFd<'_>) -> Result<()> {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    message.attributes = vec![LinkAttribute::NetNsFd(to.as_raw_fd())];
+    route.change(RouteNetlinkMessage::SetLink(message), 0)
+}
+
+/// Gives another network namespace a number in this one, without which nothing is heard of it here.
+pub fn number_namespace(route: &Route, namespace: BorrowedFd<'_>) -> Result<()> {
+    let mut message = NsidMessage::default();
+    let namespace = u32::try_from(namespace.as_raw_fd())?;
+    // Any number.
+    message.attributes = vec![NsidAttribute::Id(-1), NsidAttribute::Fd(namespace)];
+    route.change(RouteNetlinkMessage::NewNsId(message), 0)
 }
 
 /// Brings an interface up.

@@ -1,7 +1,8 @@
 //! Network interfaces and addresses: asking the kernel for them, changing them, hearing of changes (NETLINK_ROUTE).
+#![allow(unsafe_code)]
 
 use std::cell::Cell;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{bail, Context, Result};
@@ -74,6 +75,18 @@ impl Route {
             Ok(found) => Ok(found.into_iter().next()),
             Err(error) if is(&error, libc::ENODEV) => Ok(None),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Hears of changes in other network namespaces too, of those that have a number in this one.
+    pub fn hear_all_namespaces(&self) -> Result<()> {
+        let (on, length) = (1, size_of::<libc::c_int>() as libc::socklen_t);
+        let at: *const libc::c_int = &on;
+        let (level, option) = (libc::SOL_NETLINK, libc::NETLINK_LISTEN_ALL_NSID);
+        // SAFETY: a descriptor of ours; the kernel reads the number during the call.
+        match unsafe { libc::setsockopt(self.socket.as_raw_fd(), level, option, at.cast(), length) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error().into()),
         }
     }
 

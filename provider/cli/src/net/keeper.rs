@@ -21,7 +21,8 @@ use super::daemon;
 use super::runtime::Net;
 use super::wire::WireInfo;
 use crate::args::{CardArgs, Clock};
-use crate::launch::{fallback, live, namespace, network};
+use crate::launch::namespace::{self, Kind};
+use crate::launch::{fallback, live, network};
 use crate::signals;
 
 /// A namespace waits for the kernel's locks, long where many are made and removed.
@@ -296,6 +297,11 @@ fn serve(net: &Net) -> Result<()> {
         let shown = counters.is_some() && made.interfaces.show(files, cards, &link.gids).is_ok();
         shown.then_some(made)
     });
+    if let Some(made) = &network {
+        // Whoever has started this process may have done so in a namespace that is to end before the net. Who may not leave
+        // it stays.
+        let _ = namespace::join(made.namespace.as_fd(), Kind::Network);
+    }
     let counted = counters.map(|counters| Box::new(counters) as _);
     let (network, addresses) = network.map(|made| (made.namespace, Box::new(made.interfaces) as _)).unzip();
     let namespaces = user.into_iter().chain(network).collect();
