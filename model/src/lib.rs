@@ -12,6 +12,7 @@
 //! | `allocations`, `eventually` | what tests count, and how they wait |
 //! | `remark` | lines on standard error |
 //! | [`passing`] | file descriptors beside bytes on a socket |
+//! | `claimed` | files that one net writes and no other |
 //! | [`world`], [`address`], [`gids`], [`gid_options`] | the cards of a segment, the addresses of their ports, and their GID tables |
 //! | [`express`], [`here`], [`journal`] | the short path of plain messages by the wall clock, and crash recovery |
 //! | [`link`] | the wire that carries frames: faults, capture |
@@ -40,6 +41,7 @@ mod bonds;
 mod cables;
 pub mod carrier;
 mod cells;
+mod claimed;
 pub mod cm;
 pub mod congestion;
 pub mod device;

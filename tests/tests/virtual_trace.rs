@@ -251,7 +251,7 @@ fn what_cannot_be_traced_is_said() {
     let dir = tempfile::tempdir().expect("a directory");
     for (options, why) in [
         (["perftest", "--trace=x", "ib_send_bw"].as_slice(), "add --clock virtual"),
-        (&["perftest", "--clock=virtual", "--trace=nowhere/x", "ib_send_bw"], "making the trace file"),
+        (&["perftest", "--clock=virtual", "--trace=nowhere/x", "ib_send_bw"], "/nowhere/x: No such file"),
     ] {
         let output = Command::new(verbena())
             .args(options)

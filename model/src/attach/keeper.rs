@@ -101,13 +101,15 @@ pub fn run_keeper(socket: &Path, options: impl Into<NetOptions>) -> Result<(), K
     let (notes, mtu) = (outside.notes(), link.mtu.or(outside.mtu()));
     let timed = clock.is_some() || (link.switch.is_none() && link.cc.is_none());
     assert!(timed, "packets have rates, and a switch queues, only in simulated time");
+    // The net's own until it ends.
+    let mut files = Vec::new();
     if let Some(capture) = &link.capture {
-        let what = "making the capture file";
-        capture::create(capture).map_err(|error| KeeperError::System { what, error })?;
+        let made = capture::create(capture);
+        files.push(made.map_err(|error| KeeperError::file("capture", &capture.path, error))?);
     }
     if let (Some(path), Some(profile)) = (&trace, &clock) {
-        let what = "making the trace file";
-        trace::create(path, profile, cards).map_err(|error| KeeperError::System { what, error })?;
+        let made = trace::create(path, profile, cards);
+        files.push(made.map_err(|error| KeeperError::file("trace", path, error))?);
     }
     // That the cards are lost is said once.
     let said = Rc::new(Once::new());

@@ -6,13 +6,14 @@
 //! left there.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 
 use super::area::{LinkArea, MAX_PATH};
 use super::live::Seen;
 use super::options::Capture;
+use crate::claimed;
 
 /// Bytes collected before they are written in the middle of a run.
 const BATCH: usize = 1 << 20;
@@ -22,17 +23,8 @@ pub const HEADER: u64 = 24;
 const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
 const LINKTYPE_ETHERNET: u32 = 1;
 
-/// Makes the file, empty but for its header. The path must be absolute, since processes in other
-/// directories open it.
-pub fn create(capture: &Capture) -> io::Result<()> {
-    let path = &capture.path;
-    let wrong = |what| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-    if !path.is_absolute() {
-        return wrong("the path is not absolute");
-    }
-    if path.as_os_str().len() > MAX_PATH {
-        return wrong("the path is too long");
-    }
+/// Makes the file, empty but for its header, which is the net's as long as this is held (see [`claimed`]).
+pub(crate) fn create(capture: &Capture) -> io::Result<File> {
     let mut header = Vec::with_capacity(HEADER as usize);
     header.extend(MAGIC_NANOSECONDS.to_le_bytes());
     header.extend(2u16.to_le_bytes());
@@ -40,7 +32,7 @@ pub fn create(capture: &Capture) -> io::Result<()> {
     header.extend([0; 8]);
     header.extend(capture.snaplen.to_le_bytes());
     header.extend(LINKTYPE_ETHERNET.to_le_bytes());
-    File::create(path)?.write_all(&header)
+    claimed::make(&capture.path, MAX_PATH, &header)
 }
 
 /// Cuts off what a process killed in the middle of a write left after the whole records. Only with the

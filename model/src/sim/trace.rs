@@ -7,12 +7,13 @@
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::claimed;
 use crate::dma::Addr;
 use crate::packet::Packet;
 use crate::plain::{plain, Flag, Plain};
@@ -218,22 +219,14 @@ pub struct Trace {
     unread: [Unread; UNREAD],
 }
 
-/// Makes the file, empty but for its header. The path has to be absolute: processes in other directories
-/// will open it.
-pub fn create(path: &Path, profile: &Profile, cards: u8) -> io::Result<()> {
-    let wrong = |what| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-    if !path.is_absolute() {
-        return wrong("the path is not absolute");
-    }
-    if path.as_os_str().len() > MAX_PATH {
-        return wrong("the path is too long");
-    }
+/// Makes the file, empty but for its header, which is the net's as long as this is held (see [`claimed`]).
+pub(crate) fn create(path: &Path, profile: &Profile, cards: u8) -> io::Result<File> {
     let mut header = [0; HEADER];
     header[..8].copy_from_slice(MAGIC);
     header[8..12].copy_from_slice(&(RECORD as u32).to_le_bytes());
     header[12..16].copy_from_slice(&u32::from(cards).to_le_bytes());
     header[24..40].copy_from_slice(&profile.name);
-    File::create(path)?.write_all(&header)
+    claimed::make(path, MAX_PATH, &header)
 }
 
 impl Trace {

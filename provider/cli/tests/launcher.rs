@@ -195,6 +195,34 @@ fn programs_of_one_net_share_it() {
     person.wait_for_silence();
 }
 
+/// Two that write one file would each destroy what the other has written.
+#[test]
+fn a_file_that_a_net_writes_is_no_other_nets() {
+    let person = Person::new();
+    let bin = env!("CARGO_BIN_EXE_verbena");
+    let both = |options: &[&str]| {
+        let line = |net| [&["run", "-q", "--net", net], options, &["--"]].concat();
+        let (outer, inner) = (line("one"), line("two"));
+        person.verbena(&[&outer[..], &[bin], &inner[..], &["true"]].concat())
+    };
+    for options in [&["--pcap", "file"][..], &["--clock", "virtual", "--trace", "file"]] {
+        let output = both(options);
+        assert_eq!(output.status.code(), Some(125), "{options:?}: {}", err(&output));
+        let said = format!("another net is writing {}", person.home.path().join("file").display());
+        assert!(err(&output).contains(&said), "{options:?}: {}", err(&output));
+        person.wait_for_silence();
+    }
+    assert!(both(&["--pcap", "/dev/null"]).status.success());
+    // At once: the keeper of the net before may still have it.
+    for _ in 0..3 {
+        let output = person.verbena(&["run", "-q", "--pcap", "file", "--", "true"]);
+        assert!(output.status.success(), "{}", err(&output));
+    }
+    let output = person.verbena(&["run", "--pcap", "nowhere/file", "--", "true"]);
+    assert!(err(&output).contains("/nowhere/file: No such file"), "{}", err(&output));
+    person.wait_for_silence();
+}
+
 /// However short they are: the next program's net is its own, with its own options.
 #[test]
 fn a_net_ends_with_its_last_program() {

@@ -86,7 +86,7 @@ fn a_file_that_cannot_be_made_is_said_at_once() {
     let socket = directory.path().join("net.sock");
     for path in ["/nowhere/at/all.pcap", "relative.pcap"] {
         let error = run_keeper(&socket, recorded(exact(""), Path::new(path), 100)).unwrap_err();
-        assert!(error.to_string().starts_with("making the capture file: "), "{error}");
+        assert!(error.to_string().starts_with(&format!("making the capture file {path}: ")), "{error}");
     }
     assert!(!Path::new("relative.pcap").exists());
 }

@@ -1,7 +1,7 @@
 //! Why a keeper did not run.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::attach::AttachError;
 
@@ -38,11 +38,32 @@ pub enum KeeperError {
         /// What the system said.
         error: io::Error,
     },
+    /// A file that the net is to write cannot be made.
+    #[error("making the {what} file {}: {error}", path.display())]
+    File {
+        /// What it is for.
+        what: &'static str,
+        /// Where it was to be.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A file that the net is to write is that of another.
+    #[error("another net is writing {}: choose another file, or end that net's programs first", .0.display())]
+    FileTaken(PathBuf),
 }
 
 impl KeeperError {
     pub(in crate::segment) fn system(what: &'static str, error: io::Error) -> KeeperError {
         KeeperError::System { what, error }
+    }
+
+    /// Why a file could not be [made](crate::claimed::make).
+    pub(crate) fn file(what: &'static str, path: &Path, error: io::Error) -> KeeperError {
+        match error.kind() {
+            io::ErrorKind::WouldBlock => KeeperError::FileTaken(path.into()),
+            _ => KeeperError::File { what, path: path.into(), error },
+        }
     }
 }
 
