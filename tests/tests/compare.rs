@@ -220,6 +220,11 @@ fn a_run_that_fails_is_named_and_fails_the_command() {
 /// Runs it until so many processes of perftest have begun, interrupts it, and gives what it said. The exit code is that of the
 /// signal.
 fn interrupted(dir: &Path, words: &[&str], sides: usize) -> String {
+    // A terminal, timeout(1) or a shell may say it twice.
+    interrupted_by(dir, words, sides, |command| (0..2).for_each(|_| command.signal(libc::SIGINT)))
+}
+
+fn interrupted_by(dir: &Path, words: &[&str], sides: usize, signal: impl Fn(&Program)) -> String {
     need("ib_send_lat");
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let mut command = Command::new(verbena());
@@ -232,8 +237,7 @@ fn interrupted(dir: &Path, words: &[&str], sides: usize) -> String {
         begun.extend(descendants(running.pid()).into_iter().filter(is_side));
         begun.len() >= sides
     });
-    // A terminal, timeout(1) or a shell may say it twice.
-    (0..2).for_each(|_| running.signal(libc::SIGINT));
+    signal(&running);
     let ended = running.wait(LIMIT);
     assert!(ended.how().contains("130"), "{ended}");
     ended.said
@@ -256,4 +260,26 @@ fn an_interrupted_trace_says_by_what() {
     let dir = tempfile::tempdir().expect("a directory");
     let said = interrupted(dir.path(), &["trace", "--out", "out", "--", "ib_send_lat", "-n", "5000000"], 2);
     assert!(said.contains("signal 2"), "{said}");
+}
+
+/// A terminal's Ctrl-C comes to all at once, and what the command runs may be the first to end of it.
+#[test]
+fn a_run_that_is_interrupted_first_has_not_failed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let signal = |command: &Program| {
+        command.signal(libc::SIGSTOP);
+        let pid = command.pid();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("its children");
+        let run = children.split_whitespace().next().expect("a run");
+        let status = Command::new("kill").args(["-INT", run]).status().expect("kill runs");
+        assert!(status.success());
+        let ended =
+            || fs::read_to_string(format!("/proc/{run}/stat")).is_ok_and(|stat| stat.contains(") Z "));
+        wait_for("the run goes on", ended);
+        command.signal(libc::SIGINT);
+        command.signal(libc::SIGCONT);
+    };
+    let words = ["trace", "--out", "out", "--", "ib_send_lat", "-n", "5000000"];
+    let said = interrupted_by(dir.path(), &words, 2, signal);
+    assert!(said.contains("signal 2") && !said.contains("failed"), "{said}");
 }

@@ -428,8 +428,15 @@ fn a_signal_ends_the_wait_for_another_starter() {
 #[test]
 fn killing_perftest_ends_both_sides() {
     needs("ib_write_bw");
+    let test = ["ib_write_bw", "-D", "1", "--run_infinitely"];
+    killed(&["perftest"], &test);
+    // It runs a `verbena perftest`.
+    killed(&["trace", "--"], &test);
+}
+
+fn killed(command: &[&str], test: &[&str]) {
     let person = Person::new();
-    let line = ["perftest", "ib_write_bw", "-D", "1", "--run_infinitely"];
+    let line = [command, test].concat();
     let mut command = person.command(&line);
     command.stdout(std::process::Stdio::null());
     command.stderr(std::process::Stdio::null());

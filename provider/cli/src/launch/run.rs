@@ -206,7 +206,8 @@ fn check_patience() -> Result<()> {
     Ok(())
 }
 
-fn die_with(parent: u32) -> Result<()> {
+/// SIGTERM comes when the process that asked for this one ends, however it ends.
+pub fn die_with(parent: u32) -> Result<()> {
     set_parent_process_death_signal(Some(Signal::TERM)).context("prctl(PR_SET_PDEATHSIG)")?;
     if Pid::as_raw(getppid()) != parent as i32 {
         bail!("the process that asked for this program has ended");

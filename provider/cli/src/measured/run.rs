@@ -47,6 +47,7 @@ impl Job {
         // The name that this very binary can always be reached by.
         let mut command = Command::new("/proc/self/exe");
         command.arg("perftest").arg("--out").arg(out);
+        command.arg(format!("--with-parent={}", std::process::id()));
         if let Some(card) = &self.card {
             command.args(["--card", card]);
         }
@@ -77,17 +78,25 @@ impl Job {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if let Err(ended) = signals::check() {
-                side.end(Signal::INT);
-                return Err(ended.context(format!("during `{}`", self.line())));
-            }
+            self.go_on(&mut side)?;
         }
-        let status = side.wait(PARTING_TIME)?.with_context(|| {
+        let status = side.wait(PARTING_TIME)?;
+        // A terminal's Ctrl-C comes to both, and it may be the first to end.
+        self.go_on(&mut side)?;
+        let status = status.with_context(|| {
             format!("waited {} s for `{}` to end; {}", PARTING_TIME.as_secs(), self.line(), side.last_words())
         })?;
         if !status.success() {
             bail!("`{}` failed ({status}); {}", self.line(), side.last_words());
         }
         Ok(said)
+    }
+
+    /// Ends it after a signal, and says during what it came.
+    fn go_on(&self, side: &mut Side) -> Result<()> {
+        signals::check().map_err(|ended| {
+            side.end(Signal::INT);
+            ended.context(format!("during `{}`", self.line()))
+        })
     }
 }

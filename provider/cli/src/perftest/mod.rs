@@ -38,7 +38,7 @@ use self::table::{Table, UNCALIBRATED};
 use crate::args::{CardArgs, Clock};
 use crate::launch::in_path;
 use crate::launch::part_id::{announcement, PartArgs, VARIABLE};
-use crate::launch::run::run_on;
+use crate::launch::run::{die_with, run_on};
 use crate::net::keeper;
 use crate::net::runtime::Net;
 use crate::signals;
@@ -63,6 +63,9 @@ pub struct PerftestArgs {
     /// Give up when no new result comes for this long; with -D, for this much longer than that
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     timeout: u64,
+    /// End the test when the process with this number ends
+    #[arg(long, hide = true, value_name = "PID")]
+    with_parent: Option<u32>,
     /// The perftest program, such as ib_write_bw
     test: String,
     /// perftest's options, such as -a -n 1000
@@ -86,6 +89,9 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
         return Ok(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1));
     }
     signals::watch();
+    if let Some(parent) = args.with_parent {
+        die_with(parent)?;
+    }
     let net = Net::named(&format!("perftest-{}", std::process::id()))?;
     let held = keeper::ensure(&net, &args.cards)?;
     let settings = Settings {
