@@ -250,12 +250,20 @@ fn a_foreign_part_id_is_announced() {
 fn mistakes_are_explained() {
     let person = Person::new();
     let link_local = "which does not say on which interface it is: use a global or a unique local one";
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 11] = [
         (&["run", "--port", "0=udp:fe80::1", "--", "true"], link_local),
         (&["doctor", "--port", "0=udp:fe80::1"], link_local),
         (&["run", "--card", "cx99", "--", "true"], "cx99: no such card profile; there are f10a"),
         (&["run", "--net", "a/b", "--", "true"], "`a/b` is no net name"),
         (&["perftest", "ib_no_bw"], "apt-get install perftest"),
+        (
+            &["perftest", "ib_send_bw", "-a", "--clock", "virtual"],
+            "`--clock` is no option of perftest's: put it before ib_send_bw",
+        ),
+        (&["perftest", "ib_send_bw", "--nonsense"], "unrecognized option '--nonsense'"),
+        (&["perftest", "--loopback", "ib_send_bw", "-R"], "add --cards 1"),
+        (&["perftest", "--port", "0=udp:127.0.0.2", "ib_send_bw"], "only the port of verbena0 leads outside"),
+        (&["perftest", "--port", "1=udp:127.0.0.2", "ib_send_bw"], "only the port of verbena1 leads outside"),
         (&["decode", "wqe", "nonsense"], "neither hex nor a file"),
     ];
     for (line, message) in cases {
@@ -341,6 +349,28 @@ fn a_perftest_without_figures_is_explained() {
     let output = person.verbena(&["perftest", path.to_str().unwrap(), "-n", "100"]);
     assert!(output.status.success(), "{}", err(&output));
     assert!(err(&output).contains("rows of 0.00 are no figures"), "{}", err(&output));
+    person.wait_for_silence();
+}
+
+/// Both sides by the connection manager, at the server's address, by either clock.
+#[test]
+fn perftest_connects_by_address() {
+    needs("ib_write_bw");
+    let person = Person::new();
+    let outside = ["--port", "0=udp:127.0.0.2", "--port", "1=udp:127.0.0.3"];
+    for (launcher, test) in [
+        (&[][..], &["ib_write_bw", "-FR", "-n", "100"][..]),
+        (&["--clock", "virtual"], &["ib_send_lat", "-R", "-n", "100", "-c", "UD"]),
+        (&["--clock", "virtual"], &["ib_read_bw", "-z", "-n", "100"]),
+        (&["--loopback", "--cards", "1"], &["ib_write_bw", "-R", "-F", "-n", "100"]),
+        (&outside, &["ib_send_bw", "-R", "-F", "-n", "100"]),
+    ] {
+        let output = person.verbena(&[&["perftest"], launcher, test].concat());
+        assert!(output.status.success(), "{launcher:?} {test:?}: {}", err(&output));
+        person.wait_for_silence();
+    }
+    let output = person.verbena(&["trace", "--", "ib_write_lat", "-R", "-n", "100"]);
+    assert!(output.status.success() && out(&output).contains("== 2 bytes, "), "{}", err(&output));
     person.wait_for_silence();
 }
 

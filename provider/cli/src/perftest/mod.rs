@@ -3,12 +3,14 @@
 //! | file | idea |
 //! |---|---|
 //! | `options` | what the launcher must know of perftest's options |
-//! | [`side`], `pty`, [`port`] | one of the two processes, its terminal, the TCP port where they meet |
+//! | [`side`], `pty` | one of the two processes, its terminal |
+//! | [`meeting`], [`port`] | where they meet, and by TCP the port |
 //! | [`table`] | perftest's table, read back |
 //! | `settings`, `csv`, `plot` | how a result was made, and its files |
 //! | `progress` | the progress bar |
 
 mod csv;
+pub mod meeting;
 mod options;
 mod plot;
 pub mod port;
@@ -30,6 +32,7 @@ use clap::Args;
 use model::attach::{capture_lost, rule_uses, trace_lost, OpenError};
 use rustix::process::Signal;
 
+use self::meeting::Meeting;
 use self::options::Options;
 use self::progress::Progress;
 use self::settings::Settings;
@@ -44,6 +47,8 @@ use crate::net::runtime::Net;
 use crate::signals;
 
 const LISTEN_TIME: Duration = Duration::from_secs(20);
+/// How often a client comes too early.
+const TRIES: u32 = 10;
 const PARTING_TIME: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(200);
 
@@ -81,7 +86,8 @@ enum Outcome {
 
 /// Runs the test, prints the client's table and writes the results.
 pub fn perftest(args: PerftestArgs) -> Result<u8> {
-    let options = Options::read(&args.options)?;
+    let own = PerftestArgs::augment_args(clap::Command::new("perftest"));
+    let options = Options::read(&short_name(&args.test), &args.options, &own)?;
     find_program(&args.test)?;
     if options.only_text {
         let status = Command::new(&args.test).args(&args.options).status();
@@ -107,6 +113,7 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
     if !settings.loopback && settings.cards < 2 {
         bail!("the two sides need two cards: use --cards 2, or --loopback for one");
     }
+    let meeting = Meeting::new(&held.info, &options, settings.loopback)?;
     if let Some(id) = settings.part_id {
         model::tell!("verbena: {}", announcement(id));
     }
@@ -116,6 +123,7 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
     let mut run = Run {
         args: &args,
         net: &net,
+        meeting,
         part_id: settings.part_id,
         progress: Progress::new(&options),
         limit: Duration::from_secs(args.timeout).saturating_add(options.duration.unwrap_or_default()),
@@ -174,6 +182,7 @@ fn recorded(net: &Net, args: &PerftestArgs) -> Result<()> {
 struct Run<'a> {
     args: &'a PerftestArgs,
     net: &'a Net,
+    meeting: Meeting,
     part_id: Option<u32>,
     progress: Progress,
     /// How long the client may say nothing: with `-D`, while it measures.
@@ -183,25 +192,37 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn both_sides(&mut self) -> Result<Outcome> {
+        for _ in 1..TRIES {
+            if let Some(outcome) = self.try_both_sides()? {
+                return Ok(outcome);
+            }
+            model::tell!("verbena: the server told the client to connect before it listened (perftest issue 93): again");
+        }
+        self.try_both_sides()?.with_context(|| format!("the client was refused {TRIES} times"))
+    }
+
+    /// Runs both sides; `None`: the client came too early.
+    fn try_both_sides(&mut self) -> Result<Option<Outcome>> {
         let port = port::free()?;
         let mut server = Side::start("server", self.command("verbena0", port), None)?;
         let start = Instant::now();
         loop {
             let looked = Instant::now();
-            if port::is_listening(server.pid(), port) {
+            if self.meeting.is_ready(self.net, &server, port)? {
                 break;
             }
             let took = looked.elapsed();
             if let Some(signal) = signals::received() {
-                return Ok(Outcome::Interrupted(signal));
+                return Ok(Some(Outcome::Interrupted(signal)));
             }
             if let Some(status) = server.ended()? {
                 bail!("the server ended before the client was started ({status}); {}", server.last_words());
             }
             if start.elapsed() > LISTEN_TIME {
                 bail!(
-                    "waited {} s for the server to listen on TCP port {port}; {}",
+                    "waited {} s for the server to {}; {}",
                     LISTEN_TIME.as_secs(),
+                    self.meeting.what(port),
                     server.last_words()
                 );
             }
@@ -211,10 +232,16 @@ impl Run<'_> {
         }
         let device = if self.args.loopback { "verbena0" } else { "verbena1" };
         let mut command = self.command(device, port);
-        command.arg("127.0.0.1");
+        self.meeting.tell(&mut command);
         let (sender, lines) = mpsc::channel();
         let mut client = Side::start("client", command, Some(sender))?;
-        self.follow(&mut client, &mut server, &lines)
+        let followed = self.follow(&mut client, &mut server, &lines);
+        let early = followed.is_err() && self.table.rows.is_empty() && self.meeting.was_early(&client.said());
+        if early {
+            Ok(None)
+        } else {
+            followed.map(Some)
+        }
     }
 
     /// Prints what the client says until it ends, and judges the end.

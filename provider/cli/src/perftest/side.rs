@@ -14,6 +14,16 @@ use super::pty;
 
 /// Lines kept for error messages.
 const KEPT_LINES: usize = 200;
+/// Those that are shown.
+const LAST_WORDS: usize = 12;
+/// What getopt(3) says; such lines are shown, too.
+const WRONG: [&str; 5] = [
+    "unrecognized option",
+    "invalid option",
+    "requires an argument",
+    "doesn't allow an argument",
+    "is ambiguous",
+];
 const POLL: Duration = Duration::from_millis(10);
 /// How long the lines of a process that has ended are waited for; one of its children may still have the terminal.
 const LAST_LINES: Duration = Duration::from_secs(2);
@@ -132,10 +142,14 @@ impl Side {
     pub fn last_words(&self) -> String {
         // The readers may see the end of the process a moment late.
         thread::sleep(2 * POLL);
-        let lines = self.log.tail(12);
-        if lines.is_empty() {
+        let all = self.log.tail(KEPT_LINES);
+        if all.is_empty() {
             return format!("the {} said nothing", self.name);
         }
+        // A page of help comes after what was wrong.
+        let (first, last) = all.split_at(all.len().saturating_sub(LAST_WORDS));
+        let wrong = |line: &&String| WRONG.iter().any(|wrong| line.contains(wrong));
+        let lines: Vec<&str> = first.iter().filter(wrong).chain(last).map(String::as_str).collect();
         format!("the {}'s last lines:\n    {}", self.name, lines.join("\n    "))
     }
 }

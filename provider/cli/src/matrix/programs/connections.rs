@@ -2,6 +2,7 @@
 
 use super::scripts;
 use crate::matrix::row::{Pair, Proof, Ready, Row, Way, PORT};
+use crate::perftest::meeting::EARLY;
 
 /// A server that ends, and its client, which are told the port.
 const fn pair(server: &'static str, client: &'static str) -> Pair {
@@ -35,11 +36,9 @@ const fn served_by(server: &'static str) -> Pair {
 
 const fn perftest(program: &'static str, options: &'static str) -> Row {
     let row = Row::alone("perftest", program, options, "");
-    // Its server tells the client to connect, and then listens (perftest issue 93). If that takes longer than a connection
-    // manager's answer, which is that there is no such service, the client may crash: first the answer to a client of
-    // connections (reason 8 of a REJ), then of datagrams (status 1 of a SIDR_REP).
-    let early = &["Event: RDMA_CM_EVENT_REJECTED; error: 8.", "Event: RDMA_CM_EVENT_UNREACHABLE; error: 1."];
-    Row { proof: Proof::Figure, early, ..row }.by(Way::Pair(pair("-p PORT", "-p PORT 198.18.0.1")))
+    // Its server tells the client to connect, and then listens. If that takes longer than a connection manager's answer,
+    // which is that there is no such service, the client may crash.
+    Row { proof: Proof::Figure, early: EARLY, ..row }.by(Way::Pair(pair("-p PORT", "-p PORT 198.18.0.1")))
 }
 
 const fn qperf(options: &'static str, says: &'static str) -> Row {
