@@ -113,6 +113,11 @@ fn a_program_sees_the_cards() {
     assert_eq!(out(&output), "verbena0\nverbena1\nverbena2\n");
     assert!(err(&output).contains("3 x f10a, private mount namespace"));
     person.wait_for_silence();
+    let output = person.verbena(&["run", "--clock", "virtual", "--trace", "t", "--", "true"]);
+    let said =
+        format!("2 x f10a, simulated time, trace in {}, private", person.home.path().join("t").display());
+    assert!(err(&output).contains(&said), "{}", err(&output));
+    person.wait_for_silence();
 }
 
 #[test]
@@ -190,6 +195,7 @@ fn programs_of_one_net_share_it() {
     let output = nested(&["--net", "lab", "--cards", "2", "--", "true"]);
     assert_eq!(output.status.code(), Some(125));
     assert!(err(&output).contains("net `lab` is running with 3 cards, not 2"));
+    assert!(err(&nested(&["--card", "cx99", "--", "true"])).contains("cx99: no such card profile"));
     let output = nested(&["--net", "other", "--cards", "2", "--", "true"]);
     assert!(output.status.success(), "{}", err(&output));
     person.wait_for_silence();

@@ -161,7 +161,10 @@ pub fn run(args: RunArgs) -> Result<u8> {
 fn what(net: &Net, held: Option<&Held>, slots: &[SlotCard]) -> String {
     match held {
         Some(Held { info, .. }) => {
-            format!("net `{}`, {} x {}{}", net.name(), info.cards, info.card, info.wire)
+            let time = if info.clock == Clock::Virtual { ", simulated time" } else { "" };
+            let trace = info.trace.iter().map(|path| format!(", trace in {}", path.display()));
+            let trace = trace.collect::<String>();
+            format!("net `{}`, {} x {}{time}{}{trace}", net.name(), info.cards, info.card, info.wire)
         }
         None => slots.iter().map(|slot| slot.name.as_str()).collect::<Vec<_>>().join(", "),
     }

@@ -245,6 +245,8 @@ fn read_info(net: &Net) -> Result<NetInfo> {
 
 /// Refuses options that a running net does not have.
 fn check_wanted(net: &Net, wanted: &CardArgs, info: &NetInfo) -> Result<()> {
+    // Before what the net has instead: the name may be a mistake.
+    wanted.card.as_deref().map(Profile::load).transpose()?;
     let trace = wanted.trace.as_deref().map(trace_file).transpose()?;
     let difference = if let Some(cards) = wanted.cards.filter(|&cards| cards != info.cards) {
         format!("{} cards, not {cards}: leave out --cards", info.cards)
