@@ -27,7 +27,8 @@ impl Person {
         command
             .current_dir(self.home.path())
             .env("XDG_RUNTIME_DIR", self.home.path())
-            .env_remove("VERBENA_PART_ID");
+            .env_remove("VERBENA_PART_ID")
+            .env_remove("VERBENA_NET");
         command
     }
 
@@ -146,7 +147,7 @@ fn the_environment_is_the_fallback() {
     // The outer run provides the device nodes, which only root could make.
     let run = |options: &[&str], script: &str| {
         let mut command = person.command(&["run", "--quiet", "--network", "host", "--net", "outer", "--"]);
-        command.args([env!("CARGO_BIN_EXE_verbena"), "run", "--no-namespace"]);
+        command.args([env!("CARGO_BIN_EXE_verbena"), "run", "--net", "inner", "--no-namespace"]);
         let output = command.args(options).args(["--", "sh", "-c", script]).output().unwrap();
         assert!(output.status.success(), "{}", err(&output));
         assert!(err(&output).contains("environment variables only (--no-namespace was given)"));
@@ -198,6 +199,10 @@ fn programs_of_one_net_share_it() {
     assert!(err(&nested(&["--card", "cx99", "--", "true"])).contains("cx99: no such card profile"));
     let output = nested(&["--net", "other", "--cards", "2", "--", "true"]);
     assert!(output.status.success(), "{}", err(&output));
+    // What a program of the net starts means its net, unless it names another.
+    assert!(err(&nested(&["--", "true"])).contains("net `lab`, 3 x f10a"));
+    let output = person.verbena(&["run", "-q", "--net", "lab", "--", bin, "link"]);
+    assert!(output.status.success() && out(&output).contains("verbena1/1"), "{}", err(&output));
     person.wait_for_silence();
 }
 

@@ -13,7 +13,7 @@ use model::link::RuleUse;
 use super::device::{AnyCard, DeviceArgs, DeviceName, Opened};
 use super::sim;
 use crate::counters;
-use crate::net::runtime::{Net, DEFAULT_NET};
+use crate::net::runtime::{default_net, Net};
 use crate::output;
 
 /// Options of `verbena top`.
@@ -81,17 +81,17 @@ pub fn top(args: TopArgs) -> Result<u8> {
 }
 
 /// The net that is looked at, if none of another device.
-fn net(args: &DeviceArgs) -> Option<&str> {
+fn net(args: &DeviceArgs) -> Option<String> {
     // A card of this process would do nothing.
     let of_net = args.device == DeviceName::Sim(Defect::None) && args.record.is_none();
-    of_net.then(|| args.net.as_deref().unwrap_or(DEFAULT_NET))
+    of_net.then(|| args.net.clone().unwrap_or_else(default_net))
 }
 
 /// What the rules of a net's faults have done, a line each.
 fn faults(args: &DeviceArgs) -> Result<String> {
     let Some(net) = net(args) else { return Ok(String::new()) };
     // A net that ends meanwhile has none.
-    let uses = rule_uses(&Net::named(net)?.socket()).unwrap_or_default();
+    let uses = rule_uses(&Net::named(&net)?.socket()).unwrap_or_default();
     let line = |it: &RuleUse| format!("fault `{}`: {} of {} frames\n", it.rule, it.hit, it.counted);
     Ok(uses.iter().map(line).collect())
 }
@@ -103,9 +103,9 @@ fn open(args: &DeviceArgs) -> Result<(Vec<(String, AnyCard)>, Option<Opened>)> {
         let opened = args.open()?;
         return Ok((vec![(opened.name.clone(), opened.card.clone())], Some(opened)));
     };
-    let first = sim::joined(net, 0)?;
+    let first = sim::joined(&net, 0)?;
     let mut cards: Vec<(String, AnyCard)> = vec![(format!("card 0 of net {net}"), Arc::new(first))];
-    while let Ok(card) = sim::joined(net, cards.len() as u32) {
+    while let Ok(card) = sim::joined(&net, cards.len() as u32) {
         cards.push((format!("card {} of net {net}", cards.len()), Arc::new(card)));
     }
     Ok((cards, None))

@@ -19,7 +19,7 @@ use model::link::live::{Seen, View};
 use model::packet::PortId;
 
 use crate::net::link::PortName;
-use crate::net::runtime::{Net, DEFAULT_NET};
+use crate::net::runtime::{default_net, Net};
 use crate::output;
 use crate::signals;
 use file::File;
@@ -51,7 +51,7 @@ pub struct CaptureArgs {
     #[arg(short, long, value_name = "BYTES", requires = "write", value_parser = clap::value_parser!(u32).range(1..=65_535))]
     pub snaplen: Option<u32>,
     /// The net
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_NET)]
+    #[arg(long, value_name = "NAME", default_value_t = default_net())]
     pub net: String,
 }
 

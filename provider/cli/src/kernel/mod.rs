@@ -31,7 +31,7 @@ use rustix::process::{kill_process, Pid, Signal};
 use crate::args::{CardArgs, Clock};
 use crate::net::daemon;
 use crate::net::keeper::{self, Held};
-use crate::net::runtime::{Net, DEFAULT_NET};
+use crate::net::runtime::{default_net, Net};
 use note::{Noted, Taken, Which};
 
 /// How long the end of a process is waited for.
@@ -48,7 +48,7 @@ pub struct PortCommand {
     #[command(subcommand)]
     action: Option<Action>,
     /// The net whose interfaces are listed
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_NET)]
+    #[arg(long, value_name = "NAME", default_value_t = default_net())]
     net: String,
 }
 

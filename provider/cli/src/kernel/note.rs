@@ -15,7 +15,7 @@ use rustix::fs::FlockOperation;
 
 use crate::launch::namespace::Kind;
 use crate::net::link::PortName;
-use crate::net::runtime::{Net, DEFAULT_NET};
+use crate::net::runtime::{default_net, Net};
 
 /// Where `ip netns` keeps names.
 pub const NAMES: &str = "/run/netns";
@@ -29,7 +29,7 @@ pub struct Which {
     #[arg(long, value_name = "VLAN", value_parser = clap::value_parser!(u16).range(1..=4094))]
     pub vlan: Option<u16>,
     /// The net
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_NET)]
+    #[arg(long, value_name = "NAME", default_value_t = default_net())]
     pub net: String,
 }
 

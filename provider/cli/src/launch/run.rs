@@ -20,7 +20,7 @@ use super::{provider_so, seccomp, shell};
 use crate::args::CardArgs;
 use crate::args::Clock;
 use crate::net::keeper::{self, Held};
-use crate::net::runtime::{Net, DEFAULT_NET};
+use crate::net::runtime::{default_net, Net, NET_VARIABLE};
 
 /// What a program misses on the host's network.
 const HOST_NETWORK: &str = "on the host's network the cards' addresses (198.18.x.y) are not local, so TCP to them leaves \
@@ -32,7 +32,7 @@ pub struct RunArgs {
     #[command(flatten)]
     cards: CardArgs,
     /// Programs on the same net share its cards
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_NET)]
+    #[arg(long, value_name = "NAME", default_value_t = default_net())]
     net: String,
     /// Show this card as verbena0 instead of modelled ones: vfio: and its PCI address. Again for verbena1, ...
     #[arg(long, value_name = "vfio:PCI", value_parser = slots::parse, conflicts_with_all = ["net", "network", "cards", "card", "clock", "trace", "WireArgs"])]
@@ -132,6 +132,9 @@ pub fn run(args: RunArgs) -> Result<u8> {
         None => shell::interactive(&args.net)?,
     };
     command.env("VERBENA_SOCKET", &socket).envs(way.variables);
+    if held.is_some() {
+        command.env(NET_VARIABLE, net.name());
+    }
     if let Some(id) = args.part.presented() {
         model::tell!("verbena: {}", announcement(id));
         command.env(VARIABLE, id.to_string());

@@ -11,7 +11,7 @@ use fpga_regs::{AdminStatus, LacpRate, LacpState, LagContext, LagMode, LagSelect
 use model::attach::{simulated_time, SegmentCard};
 use model::packet::PORTS;
 
-use super::runtime::{Net, DEFAULT_NET};
+use super::runtime::{default_net, Net};
 
 /// Options of `verbena lag`.
 #[derive(Args)]
@@ -31,7 +31,7 @@ pub struct LagArgs {
     #[arg(long, requires = "card", conflicts_with = "mode")]
     pub off: bool,
     /// The net
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_NET)]
+    #[arg(long, value_name = "NAME", default_value_t = default_net())]
     pub net: String,
 }
 

@@ -10,7 +10,7 @@ use model::attach::{cables, plug, COUNTED_WITHIN};
 use model::packet::PortId;
 use model::port_name;
 
-use super::runtime::{Net, DEFAULT_NET};
+use super::runtime::{default_net, Net};
 use crate::launch::live;
 
 /// Options of `verbena link`.
@@ -22,7 +22,7 @@ pub struct LinkArgs {
     #[arg(requires = "port")]
     pub to: Option<To>,
     /// The net
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_NET)]
+    #[arg(long, value_name = "NAME", default_value_t = default_net())]
     pub net: String,
 }
 

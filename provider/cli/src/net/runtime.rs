@@ -9,6 +9,14 @@ use model::segment::{AttachError, Segment};
 
 /// The net that is used when none is named.
 pub const DEFAULT_NET: &str = "default";
+/// Programs of a net find its name in this variable, so that the commands they start mean the same net.
+pub const NET_VARIABLE: &str = "VERBENA_NET";
+
+/// The net that is meant when none is named: that of the program that started this one, if any.
+pub fn default_net() -> String {
+    let inherited = std::env::var(NET_VARIABLE).ok().filter(|name| !name.is_empty());
+    inherited.unwrap_or_else(|| DEFAULT_NET.to_owned())
+}
 
 /// A user's directory for sockets: mode 0700, owned by the user.
 pub fn directory() -> Result<PathBuf> {

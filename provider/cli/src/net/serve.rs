@@ -11,7 +11,7 @@ use clap::Args;
 use model::attach::ServedCard;
 use model::serve::DmaMode;
 
-use super::runtime::{Net, DEFAULT_NET};
+use super::runtime::{default_net, Net};
 use super::{daemon, keeper};
 use crate::args::CardArgs;
 
@@ -22,7 +22,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "PATH", required = true)]
     socket: Vec<PathBuf>,
     /// The net that the cards are on; it is started if need be
-    #[arg(long, default_value = DEFAULT_NET)]
+    #[arg(long, default_value_t = default_net())]
     net: String,
     /// Card of the net that the first socket serves, from 0
     #[arg(long, value_name = "N", default_value_t = 0)]
