@@ -203,6 +203,13 @@ fn programs_of_one_net_share_it() {
     assert!(err(&nested(&["--", "true"])).contains("net `lab`, 3 x f10a"));
     let output = person.verbena(&["run", "-q", "--net", "lab", "--", bin, "link"]);
     assert!(output.status.success() && out(&output).contains("verbena1/1"), "{}", err(&output));
+    let output = person.verbena(&["link"]);
+    let place = person.home.path().join("verbena");
+    assert!(
+        err(&output).contains(&format!("net `default` is not running in {}", place.display())),
+        "{}",
+        err(&output)
+    );
     person.wait_for_silence();
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use anyhow::{bail, Context, Result};
@@ -68,7 +69,9 @@ impl Net {
         let net = Net::named(name)?;
         match Segment::ask(&net.socket()) {
             Err(AttachError::NoKeeper(_)) => {
-                bail!("net `{name}` is not running: start something on it (verbena run --net {name} PROGRAM)")
+                let elsewhere = elsewhere(&net)
+                    .unwrap_or_else(|| format!("start something on it (verbena run --net {name} PROGRAM)"));
+                bail!("net `{name}` is not running in {}: {elsewhere}", net.dir().display())
             }
             asked => Ok(asked.map(|()| net)?),
         }
@@ -86,8 +89,54 @@ impl Net {
 
     /// The keeper's socket.
     pub fn socket(&self) -> PathBuf {
-        self.dir.join(format!("{}.sock", self.name))
+        self.dir.join(socket_name(&self.name))
     }
+}
+
+/// Where else a net of this name runs, and what to do then.
+fn elsewhere(net: &Net) -> Option<String> {
+    let children = |path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let of_logins = children("/run/user").map(|user| user.join("verbena"));
+    let of_others = children("/tmp")
+        .filter(|path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"verbena-")));
+    let dir =
+        of_logins.chain(of_others).find(|dir| dir != net.dir() && runs(&dir.join(socket_name(&net.name))))?;
+    let uid = fs::metadata(&dir).ok()?.uid();
+    Some(advice(&dir, uid, rustix::process::geteuid().as_raw()))
+}
+
+/// Whether a keeper listens there. Its socket is of another type than this one, and it is not woken.
+fn runs(socket: &Path) -> bool {
+    let error = UnixStream::connect(socket).err();
+    error.and_then(|error| error.raw_os_error()) == Some(rustix::io::Errno::PROTOTYPE.raw_os_error())
+}
+
+/// What user `me` does who wants a net in the directory of user `uid`.
+fn advice(dir: &Path, uid: u32, me: u32) -> String {
+    match dir.parent() {
+        _ if uid != me => {
+            format!("user {} has one in {}: run this as that user", user_name(uid), dir.display())
+        }
+        Some(runtime) if dir.ends_with("verbena") => {
+            format!("yours is in {}: set XDG_RUNTIME_DIR={}", dir.display(), runtime.display())
+        }
+        _ => format!("yours is in {}: unset XDG_RUNTIME_DIR", dir.display()),
+    }
+}
+
+/// A user's name, or the number of one who is not in the file.
+fn user_name(uid: u32) -> String {
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let mut names = users.lines().filter_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid)).then_some(name)
+    });
+    names.next().map_or_else(|| uid.to_string(), str::to_owned)
+}
+
+fn socket_name(net: &str) -> String {
+    format!("{net}.sock")
 }
 
 fn check_name(name: &str) -> Result<()> {
@@ -118,5 +167,15 @@ mod tests {
         assert_eq!(location(Some(path.clone()), uid), path.join("verbena"));
         assert_eq!(location(Some(path), uid + 1), PathBuf::from(format!("/tmp/verbena-{}", uid + 1)));
         assert_eq!(location(None, 7), Path::new("/tmp/verbena-7"));
+    }
+
+    #[test]
+    fn who_looks_for_anothers_net_is_told_whose_it_is() {
+        let (login, own) = (Path::new("/run/user/7/verbena"), Path::new("/tmp/verbena-7"));
+        let others = "user root has one in /tmp/verbena-0: run this as that user";
+        assert_eq!(advice(Path::new("/tmp/verbena-0"), 0, 7), others);
+        assert!(advice(login, 4_000_000_007, 0).starts_with("user 4000000007 has one in /run/user/7/verbena"));
+        assert_eq!(advice(login, 7, 7), "yours is in /run/user/7/verbena: set XDG_RUNTIME_DIR=/run/user/7");
+        assert_eq!(advice(own, 7, 7), "yours is in /tmp/verbena-7: unset XDG_RUNTIME_DIR");
     }
 }
