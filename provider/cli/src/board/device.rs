@@ -9,7 +9,6 @@ use clap::Args;
 use driver::backend::vfio::Vfio;
 use driver::backend::vfio_user::VfioUserCard;
 use driver::Card;
-use model::attach::PrivateNet;
 use model::device::defect::Defect;
 
 use super::pci::ConfigSpace;
@@ -76,8 +75,6 @@ pub struct Opened {
     pub name: String,
     /// Writes what is done with the card.
     recorder: Option<Arc<Recorder>>,
-    // After the card.
-    _net: Option<PrivateNet>,
 }
 
 impl DeviceArgs {
@@ -87,15 +84,13 @@ impl DeviceArgs {
             bail!("--net goes with --device sim only");
         }
         let mut config = None;
-        let mut net = None;
         let (card, name): (AnyCard, String) = match (&self.device, &self.net) {
             (DeviceName::Sim(_), Some(net)) => (
                 Arc::new(sim::joined(net, self.number)?),
                 format!("modelled card {} of net {net}", self.number),
             ),
             (DeviceName::Sim(defect), None) => {
-                let (private, card) = sim::private(*defect)?;
-                net = Some(private);
+                let card = sim::private(*defect)?;
                 let defect = Defect::ALL.iter().find(|(known, ..)| known == defect);
                 let name = defect.map_or("modelled card".to_owned(), |(_, _, what)| {
                     format!("modelled card with a defect: {what}")
@@ -114,10 +109,10 @@ impl DeviceArgs {
             }
         };
         let Some(file) = &self.record else {
-            return Ok(Opened { card, config, name, recorder: None, _net: net });
+            return Ok(Opened { card, config, name, recorder: None });
         };
         let recorder = Arc::new(Recorder::new(card, file, &name)?);
-        Ok(Opened { card: recorder.clone(), config, name, recorder: Some(recorder), _net: net })
+        Ok(Opened { card: recorder.clone(), config, name, recorder: Some(recorder) })
     }
 }
 

@@ -9,8 +9,8 @@ use model::link::{LinkOptions, Wire};
 
 use crate::net::runtime::Net;
 
-/// A private net and its card, defective or not.
-pub fn private(defect: Defect) -> Result<(PrivateNet, SegmentCard)> {
+/// The card of a private net, defective or not.
+pub fn private(defect: Defect) -> Result<SegmentCard> {
     let directory = tempfile::tempdir().context("making a directory for the net's socket")?;
     // A link that is cut loses frames: there are frames on the exact wire only.
     let wire = if defect == Defect::LinkFlap { Wire::Exact } else { Wire::Fast };
@@ -19,8 +19,10 @@ pub fn private(defect: Defect) -> Result<(PrivateNet, SegmentCard)> {
     let started = PrivateNet::start(&directory.path().join("net/sock"), options, open);
     let (net, card) = started.context("starting a private net of modelled cards")?;
     card.set_defect(defect);
-    // Nobody else comes: the directory can go, so that it does not stay when Ctrl-C ends the command.
-    Ok((net, card))
+    // It ends after the card, which a driver keeps that cannot stop it, or with the command. Nobody else comes: the directory
+    // can go, so that it does not stay when Ctrl-C ends the command.
+    std::mem::forget(net);
+    Ok(card)
 }
 
 /// A card of a running net.

@@ -66,7 +66,9 @@ impl Which {
         let rest = name.strip_prefix(net.name())?.strip_prefix('.')?.strip_suffix(".kernel")?;
         let (port, vlan) = rest.split_once('.').map_or((rest, None), |(port, vlan)| (port, Some(vlan)));
         let vlan = vlan.map(str::parse).transpose().ok()?;
-        Some(Which { port: port.replace('p', "/").parse().ok()?, vlan, net: net.name().to_owned() })
+        let which = Which { port: port.replace('p', "/").parse().ok()?, vlan, net: net.name().to_owned() };
+        // As this writes names, not as people may.
+        Some(which).filter(|which| which.file(net).ends_with(name))
     }
 
     fn open(&self, net: &Net) -> Result<File> {

@@ -27,11 +27,9 @@ pub fn replay(args: ReplayArgs) -> Result<u8> {
     let name = args.file.display().to_string();
     let text = std::fs::read_to_string(&args.file).with_context(|| format!("reading {name}"))?;
     let lines = parse(&text).with_context(|| format!("{name} is no record"))?;
-    let (net, card) = sim::private(Defect::None)?;
+    let card = sim::private(Defect::None)?;
     let mut player = Player::new(std::sync::Arc::new(card), args.ignore);
     let found = play(&mut player, &lines)?;
-    drop(player);
-    drop(net);
     let Some((number, difference)) = found else {
         say!("no difference: the model does all {} events of {name} like the card", lines.len());
         return Ok(0);
