@@ -56,6 +56,10 @@ impl<C: Card> Cq<C> {
         ring.empty = empty.saturating_add(1);
         drop(ring);
         self.dev.card().relax(empty);
+        if empty % CHECK_EVERY == CHECK_EVERY - 1 && self.dev.card().may_vanish() {
+            // What is found is for the next poll.
+            let _ = self.dev.check_polled();
+        }
         0
     }
 

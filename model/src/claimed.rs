@@ -10,7 +10,7 @@ use rustix::fs::{flock, FlockOperation};
 use rustix::io::Errno;
 
 /// How long the keeper of a net that is ending may still have the file.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(6);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Makes the file, empty but for its header. `WouldBlock`: another net has it. The path has to be absolute, since

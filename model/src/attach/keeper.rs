@@ -101,7 +101,6 @@ pub fn run_keeper(socket: &Path, options: impl Into<NetOptions>) -> Result<(), K
     let (notes, mtu) = (outside.notes(), link.mtu.or(outside.mtu()));
     let timed = clock.is_some() || (link.switch.is_none() && link.cc.is_none());
     assert!(timed, "packets have rates, and a switch queues, only in simulated time");
-    // The net's own until it ends.
     let mut files = Vec::new();
     if let Some(capture) = &link.capture {
         let made = capture::create(capture);
@@ -121,6 +120,7 @@ pub fn run_keeper(socket: &Path, options: impl Into<NetOptions>) -> Result<(), K
         world_bytes: size_of::<Net>() as u64,
         namespaces,
         sockets: outside.take_sockets(),
+        files,
         beside: outside.receiver(),
         watch: addresses.map(|addresses| watch(addresses, link.gids.clone())).transpose()?,
         init: Box::new(move |segment| {

@@ -73,7 +73,8 @@ impl Ended {
     /// Expects that it did not end well, and said why.
     #[track_caller]
     pub fn expect_refusal(self, why: &str) {
-        assert!(!self.good() && self.said.contains(why), "not refused with `{why}`: {self}");
+        let refused = self.status.is_some() && !self.good();
+        assert!(refused && self.said.contains(why), "not refused with `{why}`: {self}");
     }
 
     /// The status in words.

@@ -1,5 +1,6 @@
 //! What a keeper is started with.
 
+use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,6 +45,8 @@ pub struct KeeperOptions {
     pub namespaces: Vec<OwnedFd>,
     /// Descriptors by which ports send to the outside, at most [`MAX_SOCKETS`], passed to each member.
     pub sockets: Vec<OwnedFd>,
+    /// Files that only programs of this segment write, locked until the last of it is written.
+    pub files: Vec<File>,
     /// Works while the keeper does.
     pub beside: Option<Beside>,
     /// Something outside of the segment that the cards follow.

@@ -71,6 +71,8 @@ pub fn run(options: KeeperOptions) -> Result<(), KeeperError> {
     if let Some(beside) = beside {
         beside.end();
     }
+    // Before the memory, which takes time to be given back: nothing is written any more.
+    drop(options.files);
     result
 }
 
@@ -269,7 +271,8 @@ impl Keeper {
             version: PROTOCOL_VERSION,
             verdict,
             member,
-            alone: others.all(|(_, client)| client.watches),
+            // Who has not said hello yet does not hold it.
+            alone: others.all(|(_, client)| client.watches || matches!(client.role, Role::Greeting(_))),
             total_bytes: self.segment.local().total_bytes,
         };
         self.answer(index, welcome) && verdict == Verdict::Accepted

@@ -55,6 +55,7 @@ fn options(socket_path: PathBuf) -> KeeperOptions {
         world_bytes: 1 << 20,
         namespaces: Vec::new(),
         sockets: Vec::new(),
+        files: Vec::new(),
         beside: None,
         watch: None,
         init: Box::new(|_| {}),

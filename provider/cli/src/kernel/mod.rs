@@ -196,14 +196,14 @@ fn down(args: &DownArgs) -> Result<u8> {
         let ended: Vec<Result<()>> = all.iter().map(|which| end(which, &net)).collect();
         return ended.into_iter().collect::<Result<()>>().map(|()| 0);
     }
-    end(&args.which, &net)?;
+    let ended = end(&args.which, &net);
     let is_vlan = |which: &Which| which.port == args.which.port && which.vlan.is_some();
     for (which, noted) in noted(&net)?.into_iter().filter(|(which, noted)| is_vlan(which) && noted.runs) {
         if args.which.vlan.is_none() {
             say!("{which} has {} still; `{}` removes it", noted.interface, which.down());
         }
     }
-    Ok(0)
+    ended.map(|()| 0)
 }
 
 /// Ends the process of an interface.

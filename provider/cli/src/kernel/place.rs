@@ -44,15 +44,18 @@ impl Place {
             let route = Route::open(0)?;
             // For news of it. Without them it is looked at from time to time.
             let _ = number_namespace(&route, there.as_fd());
-            move_link(&route, taps[0].index()?, there.as_fd())?;
+            move_link(&route, taps[0].index()?, there.as_fd())
+                .context("moving the interface to its network namespace, which needs CAP_NET_ADMIN there")?;
             // Old kernels do not know.
             taps[0].namespace()?;
             Ok(taps)
         };
-        moved().or_else(|_| {
-            namespace::join(there.as_fd(), Kind::Network)?;
-            self.home = None;
-            make()
+        moved().or_else(|error| match namespace::join(there.as_fd(), Kind::Network) {
+            Ok(()) => {
+                self.home = None;
+                make()
+            }
+            Err(_) => Err(error),
         })
     }
 

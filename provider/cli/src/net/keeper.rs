@@ -92,6 +92,10 @@ pub fn ensure(net: &Net, wanted: &CardArgs) -> Result<Held> {
             Ok(hold) if hold.alone && starting.is_none() => {
                 drop(hold);
                 std::thread::sleep(LOCK_PAUSE);
+                if start.elapsed() > START_TIME {
+                    let (name, limit) = (net.name(), START_TIME.as_secs());
+                    bail!("waited {limit} s for the last net `{name}` to end, whose programs have ended");
+                }
             }
             Ok(hold) => {
                 let info = read_info(net)?;

@@ -2,11 +2,12 @@
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use anyhow::{bail, Context, Result};
 use model::segment::{AttachError, Segment};
+use rustix::io::Errno;
+use rustix::net::{connect, socket_with, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 /// The net that is used when none is named.
 pub const DEFAULT_NET: &str = "default";
@@ -95,20 +96,28 @@ impl Net {
 
 /// Where else a net of this name runs, and what to do then.
 fn elsewhere(net: &Net) -> Option<String> {
-    let children = |path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
-    let of_logins = children("/run/user").map(|user| user.join("verbena"));
-    let of_others = children("/tmp")
-        .filter(|path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"verbena-")));
-    let dir =
-        of_logins.chain(of_others).find(|dir| dir != net.dir() && runs(&dir.join(socket_name(&net.name))))?;
-    let uid = fs::metadata(&dir).ok()?.uid();
+    let names = |path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let user = |name: &str| name.parse::<u32>().ok();
+    let of_logins = names("/run/user").filter_map(|name| user(name.to_str()?));
+    let of_others = names("/tmp").filter_map(|name| user(name.to_str()?.strip_prefix("verbena-")?));
+    let of_logins = of_logins.map(|uid| (uid, PathBuf::from(format!("/run/user/{uid}/verbena"))));
+    let of_others = of_others.map(|uid| (uid, PathBuf::from(format!("/tmp/verbena-{uid}"))));
+    // Others may put anything in /tmp: only a user's own directory is looked into.
+    let is_own =
+        |uid: u32, dir: &Path| fs::symlink_metadata(dir).is_ok_and(|it| it.is_dir() && it.uid() == uid);
+    let (uid, dir) = of_logins.chain(of_others).find(|(uid, dir)| {
+        dir != net.dir() && is_own(*uid, dir) && runs(&dir.join(socket_name(&net.name)))
+    })?;
     Some(advice(&dir, uid, rustix::process::geteuid().as_raw()))
 }
 
-/// Whether a keeper listens there. Its socket is of another type than this one, and it is not woken.
+/// Whether a keeper listens there. Its socket is of another type than this one, and it is not woken; whatever else is there is not
+/// waited for.
 fn runs(socket: &Path) -> bool {
-    let error = UnixStream::connect(socket).err();
-    error.and_then(|error| error.raw_os_error()) == Some(rustix::io::Errno::PROTOTYPE.raw_os_error())
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let Ok(address) = SocketAddrUnix::new(socket) else { return false };
+    let Ok(ours) = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None) else { return false };
+    connect(&ours, &address) == Err(Errno::PROTOTYPE)
 }
 
 /// What user `me` does who wants a net in the directory of user `uid`.

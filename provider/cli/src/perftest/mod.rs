@@ -124,6 +124,7 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
         args: &args,
         net: &net,
         meeting,
+        early: false,
         part_id: settings.part_id,
         progress: Progress::new(&options),
         limit: Duration::from_secs(args.timeout).saturating_add(options.duration.unwrap_or_default()),
@@ -138,7 +139,7 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
     say_idle_rules(&net);
     let recorded = recorded(&net, &args);
     let written = write_results(&settings, &run.table, &out);
-    if args.cards.trace.is_some() {
+    if args.cards.trace.is_some() || args.cards.wire.pcap.is_some() {
         drop(held);
         keeper::ended(&net)?;
     }
@@ -183,6 +184,8 @@ struct Run<'a> {
     args: &'a PerftestArgs,
     net: &'a Net,
     meeting: Meeting,
+    /// The client came before the server listened.
+    early: bool,
     part_id: Option<u32>,
     progress: Progress,
     /// How long the client may say nothing: with `-D`, while it measures.
@@ -193,16 +196,17 @@ struct Run<'a> {
 impl Run<'_> {
     fn both_sides(&mut self) -> Result<Outcome> {
         for _ in 1..TRIES {
-            if let Some(outcome) = self.try_both_sides()? {
-                return Ok(outcome);
+            let outcome = self.try_both_sides();
+            if !self.early {
+                return outcome;
             }
             model::tell!("verbena: the server told the client to connect before it listened (perftest issue 93): again");
         }
-        self.try_both_sides()?.with_context(|| format!("the client was refused {TRIES} times"))
+        self.try_both_sides()
     }
 
-    /// Runs both sides; `None`: the client came too early.
-    fn try_both_sides(&mut self) -> Result<Option<Outcome>> {
+    fn try_both_sides(&mut self) -> Result<Outcome> {
+        self.early = false;
         let port = port::free()?;
         let mut server = Side::start("server", self.command("verbena0", port), None)?;
         let start = Instant::now();
@@ -213,9 +217,9 @@ impl Run<'_> {
             }
             let took = looked.elapsed();
             if let Some(signal) = signals::received() {
-                return Ok(Some(Outcome::Interrupted(signal)));
+                return Ok(Outcome::Interrupted(signal));
             }
-            if let Some(status) = server.ended()? {
+            if let Some(status) = server.wait(Duration::ZERO)? {
                 bail!("the server ended before the client was started ({status}); {}", server.last_words());
             }
             if start.elapsed() > LISTEN_TIME {
@@ -236,12 +240,9 @@ impl Run<'_> {
         let (sender, lines) = mpsc::channel();
         let mut client = Side::start("client", command, Some(sender))?;
         let followed = self.follow(&mut client, &mut server, &lines);
-        let early = followed.is_err() && self.table.rows.is_empty() && self.meeting.was_early(&client.said());
-        if early {
-            Ok(None)
-        } else {
-            followed.map(Some)
-        }
+        let gave_up = followed.is_err() && self.table.rows.is_empty() && client.ended()?.is_some();
+        self.early = gave_up && self.meeting.was_early(&client.said());
+        followed
     }
 
     /// Prints what the client says until it ends, and judges the end.

@@ -65,6 +65,8 @@ pub fn both_directions_of_a_flow_come_to_one_queue() {
         sender.sends();
         came += frames.len();
         receiver.asks("show port stats 0", &format!("RX-packets: {came} "));
+        let told = |said: &str| said[before..].matches("Receive queue=").count();
+        receiver.expect_that("not all are told", |said| told(said) >= frames.len());
         receiver.does("flow flush 0");
         let said = receiver.said()[before..].to_owned();
         let (queues, same) = spread(&said);
