@@ -11,7 +11,7 @@ use crate::cq_ring::CqRing;
 use crate::device::CHECK_EVERY;
 use crate::error::CqError;
 use crate::qp_table::QpLine;
-use crate::spin::Spin;
+use crate::spin::{Guard, Spin};
 use crate::sq_ring::SqRing;
 use crate::wc::{Wc, WcFlags};
 
@@ -35,32 +35,33 @@ impl<C: Card> Cq<C> {
                 return Ok(0);
             }
             again = false;
-            let empty = ring.empty;
-            ring.empty = empty.saturating_add(1);
-            drop(ring);
-            self.dev.card().relax(empty);
-            if empty % CHECK_EVERY == CHECK_EVERY - 1 && self.dev.card().may_vanish() {
-                self.dev.check_polled()?;
-            }
+            self.idle(ring)?;
         }
     }
 
     /// How many completions wait to be polled. Where there is none, this too lets the card work, as a poll does.
     pub fn waiting(&self) -> u32 {
-        let mut ring = self.hot.lock();
+        let ring = self.hot.lock();
         let found = if ring.closed() { 0 } else { ring.pending() };
         if found != 0 {
             return found;
         }
+        // What is found of a lost card is for the next poll.
+        let _ = self.idle(ring);
+        0
+    }
+
+    /// There is no completion: lets the card work. From time to time a card that may vanish is looked for.
+    #[inline]
+    fn idle(&self, mut ring: Guard<'_, CqRing>) -> Result<(), CqError> {
         let empty = ring.empty;
         ring.empty = empty.saturating_add(1);
         drop(ring);
         self.dev.card().relax(empty);
         if empty % CHECK_EVERY == CHECK_EVERY - 1 && self.dev.card().may_vanish() {
-            // What is found is for the next poll.
-            let _ = self.dev.check_polled();
+            self.dev.check_polled()?;
         }
-        0
+        Ok(())
     }
 
     /// The `wr_id` of the latest completion that waits to be polled, if that is of a send.

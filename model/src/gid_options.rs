@@ -45,8 +45,7 @@ impl FromStr for GidSpec {
 
     fn from_str(text: &str) -> Result<GidSpec, GidSpecError> {
         let (port, rest) = text.split_once('=').ok_or_else(|| GidSpecError::Form(text.to_owned()))?;
-        let named = port_name::port(port).filter(|&port| port_name::can_be(port));
-        let port = named.ok_or_else(|| GidSpecError::Port(port.to_owned()))?;
+        let port = port_name::of_net(port).ok_or_else(|| GidSpecError::Port(port.to_owned()))?;
         let (address, vlan) =
             rest.split_once(',').map_or((rest, None), |(address, vlan)| (address, Some(vlan)));
         let wrong = || GidSpecError::Address(address.to_owned());

@@ -18,9 +18,10 @@ pub fn port(name: &str) -> Option<PortId> {
     card_and_port(name).map(|(card, port)| PortId { card, port: port.unwrap_or(0) })
 }
 
-/// Whether a net can have this port.
-pub fn can_be(port: PortId) -> bool {
-    usize::from(port.card) < MAX_CARDS && usize::from(port.port) < PORTS
+/// The same, if a net can have it.
+pub fn of_net(name: &str) -> Option<PortId> {
+    let can_be = |port: &PortId| usize::from(port.card) < MAX_CARDS && usize::from(port.port) < PORTS;
+    port(name).filter(can_be)
 }
 
 /// Its name.
@@ -49,7 +50,7 @@ mod tests {
 
     #[test]
     fn nets_have_cards_and_ports_up_to_a_number() {
-        assert!(["0", "15.2"].iter().all(|name| port(name).is_some_and(can_be)));
-        assert!(["16", "0.3", "65535.255"].iter().all(|name| port(name).is_some_and(|port| !can_be(port))));
+        assert!(["0", "15.2"].iter().all(|name| of_net(name).is_some()));
+        assert!(["16", "0.3", "65535.255"].iter().all(|name| port(name).is_some() && of_net(name).is_none()));
     }
 }

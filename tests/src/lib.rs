@@ -15,6 +15,7 @@
 //! | `toeplitz` | hashes of frames |
 //! | `stock` | stock programs, as processes on a net of their own |
 //! | `stop` | threads of which one may fail |
+//! | `root` | whether the tests are root's |
 //! | `wait` | [`wait_for`], until something is so |
 //! | `guest` | a virtual machine with VFIO |
 #![allow(unsafe_code)]
@@ -29,6 +30,7 @@ pub mod guest;
 mod net;
 pub mod pcap;
 mod peer;
+mod root;
 mod seed;
 pub mod stock;
 mod stop;
@@ -43,6 +45,7 @@ pub use events::{event_within, expect_async, expect_completion_event, expect_no_
 pub use expect::{on_one_and_two_cards, Cards, Side};
 pub use net::Net;
 pub use peer::{connect, join, Options, Peer, QKEY};
+pub use root::is_root;
 pub use seed::{seed, Random};
 pub use stop::Stop;
 pub use toeplitz::SUITE;

@@ -94,6 +94,7 @@ pub(crate) use keys::{KeyError, Range as KeyRange};
 pub use registers::FEATURES;
 pub use responder::Outcome;
 pub use slots::Slots;
+pub use timers::timeout_nanoseconds;
 pub(crate) use ud::MULTICAST_QPN;
 pub(crate) use wqe::bytes;
 

@@ -202,6 +202,15 @@ pub fn bare_ring() -> f64 {
     typical(3, once)
 }
 
+/// Sets an option of a socket, of this level.
+pub fn set<T>(socket: &impl AsRawFd, (level, option): (i32, i32), value: T) {
+    let length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: a value of this length, which is read during the call.
+    let set =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), length) };
+    assert_eq!(set, 0, "option {option}: {}", std::io::Error::last_os_error());
+}
+
 /// As many datagrams of `segment` bytes as every kernel takes at a time (UDP_MAX_SEGMENTS).
 pub fn most_segments(segment: usize) -> usize {
     const LONGEST: usize = 65_000;
@@ -211,19 +220,12 @@ pub fn most_segments(segment: usize) -> usize {
 /// Bytes per second that one process gets out of UDP datagrams of `segment` bytes, which another one gives to the kernel so many
 /// at a time, in turns (UDP_SEGMENT), and the kernel to the first one together (UDP_GRO); by the loopback interface.
 pub fn udp_blast(segment: usize, counts: &[usize]) -> f64 {
-    let set = |socket: &UdpSocket, (level, option): (i32, i32), value: i32| {
-        let length = size_of::<i32>() as libc::socklen_t;
-        // SAFETY: an integer, which is read during the call.
-        let set =
-            unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), length) };
-        assert_eq!(set, 0, "option {option}: {}", std::io::Error::last_os_error());
-    };
     let once = || {
         let [from, to] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a socket"));
         from.connect(to.local_addr().expect("its address")).expect("a way");
         set(&from, (libc::SOL_UDP, libc::UDP_SEGMENT), segment as i32);
-        set(&to, (libc::SOL_UDP, libc::UDP_GRO), 1);
-        set(&to, (libc::SOL_SOCKET, libc::SO_RCVBUF), 32 << 20);
+        set(&to, (libc::SOL_UDP, libc::UDP_GRO), 1i32);
+        set(&to, (libc::SOL_SOCKET, libc::SO_RCVBUF), 32i32 << 20);
         between_processes(
             4096,
             |base| {

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::limits::{between_processes, typical, word};
+use crate::limits::{between_processes, set, typical, word};
 
 /// The two ends of a cable.
 pub const ENDS: [&str; 2] = ["left", "right"];
@@ -69,8 +69,8 @@ impl Socket {
             let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW, protocol.into());
             assert!(fd >= 0, "a packet socket: {}", std::io::Error::last_os_error());
             let socket = OwnedFd::from_raw_fd(fd);
-            set(&socket, libc::PACKET_VERSION, version);
-            set(&socket, option, request);
+            set(&socket, (libc::SOL_PACKET, libc::PACKET_VERSION), version);
+            set(&socket, (libc::SOL_PACKET, option), request);
             let access = libc::PROT_READ | libc::PROT_WRITE;
             let ring = libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd, 0);
             assert_ne!(ring, libc::MAP_FAILED, "the ring: {}", std::io::Error::last_os_error());
@@ -99,15 +99,6 @@ impl Drop for Socket {
         // SAFETY: our mapping.
         unsafe { libc::munmap(self.ring.cast(), self.bytes) };
     }
-}
-
-fn set<T>(socket: &OwnedFd, option: libc::c_int, value: T) {
-    let length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: a value of this length, read within the call.
-    let set = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, (&raw const value).cast(), length)
-    };
-    assert_eq!(set, 0, "option {option} of a packet socket: {}", std::io::Error::last_os_error());
 }
 
 /// Bytes per second of frames of `length` bytes that one process gets out of a ring, which another one puts into its own at the other

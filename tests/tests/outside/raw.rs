@@ -9,7 +9,7 @@ use fpga_regs::{FlowContext, FlowKind, QpType, WqeOpcode};
 use model::attach::NetOptions;
 use model::link::LinkOptions;
 use tests::stock::{need, verbena, Ended, Program};
-use tests::{connect, Net, Options, Peer};
+use tests::{connect, is_root, Net, Options, Peer};
 
 use super::counter;
 
@@ -377,9 +377,4 @@ fn attempt(script: &str, directory: &Path, limit: Duration) -> Ended {
         .env("PINGPONG", PINGPONG)
         .env("XDG_RUNTIME_DIR", directory);
     Program::start(command).wait(limit)
-}
-
-fn is_root() -> bool {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/proc/self").expect("/proc").uid() == 0
 }

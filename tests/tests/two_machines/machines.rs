@@ -1,11 +1,12 @@
 //! Two machines, as far as programs can see: namespaces with networks, host names and directories of their own.
 
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::MutexGuard;
 use std::time::Duration;
 
+use tests::is_root;
 use tests::stock::{alone, need, verbena, wait_for, Program};
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -93,10 +94,6 @@ impl Machine {
 fn write_program(path: &Path, text: &str) {
     std::fs::write(path, text).expect("a file");
     std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).expect("chmod");
-}
-
-fn is_root() -> bool {
-    std::fs::metadata("/proc/self").expect("/proc").uid() == 0
 }
 
 /// Both machines. What runs on them ends with this.

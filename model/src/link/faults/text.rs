@@ -274,9 +274,9 @@ fn window(text: &str) -> Option<(Time, Time)> {
 }
 
 fn place(text: &str) -> Option<Place> {
-    let (card, port) = port_name::card_and_port(text)?;
-    let known = port_name::can_be(PortId { card, port: port.unwrap_or(0) });
-    known.then_some(Place { card: card as u8, port })
+    let card = port_name::of_net(text)?.card as u8;
+    let (_, port) = port_name::card_and_port(text)?;
+    Some(Place { card, port })
 }
 
 fn by(action: Action, text: &str) -> Option<Action> {

@@ -69,8 +69,7 @@ impl FromStr for PortSpec {
 
     fn from_str(text: &str) -> Result<PortSpec, PortSpecError> {
         let (port, medium) = text.split_once('=').ok_or_else(|| PortSpecError::Form(text.to_owned()))?;
-        let named = port_name::port(port).filter(|&port| port_name::can_be(port));
-        let port = named.ok_or_else(|| PortSpecError::Port(port.to_owned()))?;
+        let port = port_name::of_net(port).ok_or_else(|| PortSpecError::Port(port.to_owned()))?;
         Ok(PortSpec { port, medium: medium.parse()? })
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use model::congestion::SwitchOptions;
+use model::device::timeout_nanoseconds;
 
 /// `timeout` where nothing is lost, 268 ms: as many as all senders of an incast wait for.
 const LOSSLESS: u8 = 16;
@@ -22,11 +23,6 @@ pub struct Retries {
     pub timeout: u8,
 }
 
-/// The time that a `timeout` stands for, in nanoseconds.
-fn wait_ns(timeout: u8) -> u64 {
-    4096_u64 << timeout.min(MOST_TIMEOUT)
-}
-
 /// The `timeout` for a way by so many switches, whose ports send so many bits a second. Of a net that loses packets it is no
 /// shorter than a packet and its answer wait if all their queues are full: what is only late is not sent again.
 pub fn default_timeout(switch: &SwitchOptions, switches: u8, rate: u64) -> u8 {
@@ -35,12 +31,14 @@ pub fn default_timeout(switch: &SwitchOptions, switches: u8, rate: u64) -> u8 {
     }
     let queued = 2 * u128::from(switches) * u128::from(switch.buffer);
     let full_ns = queued * 8_000_000_000 / u128::from(rate.max(1));
-    (LEAST_LOSSY..MOST_TIMEOUT).find(|&n| u128::from(wait_ns(n)) >= full_ns).unwrap_or(MOST_TIMEOUT)
+    (LEAST_LOSSY..MOST_TIMEOUT)
+        .find(|&n| u128::from(timeout_nanoseconds(n)) >= full_ns)
+        .unwrap_or(MOST_TIMEOUT)
 }
 
 impl fmt::Display for Retries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, each after {:.3} us", self.count, wait_ns(self.timeout) as f64 / 1000.0)
+        write!(f, "{}, each after {:.3} us", self.count, timeout_nanoseconds(self.timeout) as f64 / 1000.0)
     }
 }
 
@@ -65,6 +63,6 @@ mod tests {
     #[test]
     fn the_wait_is_as_text() {
         assert_eq!(Retries { count: 7, timeout: 9 }.to_string(), "7, each after 2097.152 us");
-        assert_eq!(wait_ns(1), 8192);
+        assert_eq!(timeout_nanoseconds(1), 8192);
     }
 }

@@ -1,15 +1,11 @@
 //! testpmd that locks all memory, which is all of the net's.
 
-use std::os::unix::fs::MetadataExt;
+use tests::is_root;
 
 use super::*;
 
 /// Behind the option that each has in these tests.
 const LOCKS: [&str; 2] = ["--mlockall", "-i"];
-
-fn is_root() -> bool {
-    fs::metadata("/proc/self").expect("/proc").uid() == 0
-}
 
 /// It says why, and not by being killed.
 #[test]
