@@ -641,6 +641,7 @@ enum verbena_admin_opcode {
     VERBENA_ADMIN_OPCODE_CREATE_FLOW = 0x44, /* New flow rule: which frames a raw packet QP receives. */
     VERBENA_ADMIN_OPCODE_DESTROY_FLOW = 0x45, /* Frees a flow rule. */
     VERBENA_ADMIN_OPCODE_QUERY_FLOW = 0x46, /* What a flow rule has counted. */
+    VERBENA_ADMIN_OPCODE_SET_VLAN = 0x47, /* Whether the flow rules of the function that go by VLAN take one. */
     VERBENA_ADMIN_OPCODE_RESOLVE = 0x48, /* The Ethernet address of a GID. */
     VERBENA_ADMIN_OPCODE_CREATE_TABLE = 0x4c, /* New indirection table of receive work queues. */
     VERBENA_ADMIN_OPCODE_MODIFY_TABLE = 0x4d, /* Changes all entries of an indirection table, between two frames. */
@@ -870,6 +871,8 @@ enum verbena_lacp_rate {
 #define VERBENA_FEATURE_SET_FLOW_COUNT UINT64_C(0x8000000000)
 /* The ports can be one: SET_LAG and QUERY_LAG. The card has one port then, the first, and answers QUERY_CARD so. */
 #define VERBENA_FEATURE_SET_LAG UINT64_C(0x10000000000)
+/* Flow rules that go by a table of VLANs: `by_vlan` of FlowContext, and SET_VLAN. */
+#define VERBENA_FEATURE_SET_VLAN_FILTER UINT64_C(0x20000000000)
 
 /* Code in ERROR_CAUSE and in the event DEVICE_FATAL. */
 enum verbena_error_cause {
@@ -1809,6 +1812,7 @@ struct verbena_flow_context {
     /* drop: The rule keeps the frame, and gives it to nobody: RX_RULE_DROP counts what no rule of the same priority takes. Only NORMAL rules that trap. */
     /* marked: Frames come with `mark` in their CQE. */
     /* counted: The card counts the frames of the rule: QUERY_FLOW. */
+    /* by_vlan: Of the frames with a tag, which may be of any kind of rule, only those of a customer's VLAN that the function takes at the port: SET_VLAN. */
     uint8_t flags;
     /* 4 or 6: only frames with this version of IP; 0: any, and the fields of IP and after it are not looked at. */
     uint8_t ip_version;
@@ -1878,6 +1882,8 @@ struct verbena_flow_context {
 #define VERBENA_FLOW_CONTEXT_MARKED_SHIFT 2
 #define VERBENA_FLOW_CONTEXT_COUNTED_MASK UINT32_C(0x8)
 #define VERBENA_FLOW_CONTEXT_COUNTED_SHIFT 3
+#define VERBENA_FLOW_CONTEXT_BY_VLAN_MASK UINT32_C(0x10)
+#define VERBENA_FLOW_CONTEXT_BY_VLAN_SHIFT 4
 VERBENA_ASSERT(sizeof(struct verbena_flow_context) == 144);
 VERBENA_ASSERT(offsetof(struct verbena_flow_context, kind) == 0);
 VERBENA_ASSERT(offsetof(struct verbena_flow_context, port) == 1);

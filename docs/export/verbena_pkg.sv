@@ -507,6 +507,7 @@ package verbena_pkg;
     ADMIN_OPCODE_CREATE_FLOW = 16'h44, // New flow rule: which frames a raw packet QP receives.
     ADMIN_OPCODE_DESTROY_FLOW = 16'h45, // Frees a flow rule.
     ADMIN_OPCODE_QUERY_FLOW = 16'h46, // What a flow rule has counted.
+    ADMIN_OPCODE_SET_VLAN = 16'h47, // Whether the flow rules of the function that go by VLAN take one.
     ADMIN_OPCODE_RESOLVE = 16'h48, // The Ethernet address of a GID.
     ADMIN_OPCODE_CREATE_TABLE = 16'h4c, // New indirection table of receive work queues.
     ADMIN_OPCODE_MODIFY_TABLE = 16'h4d, // Changes all entries of an indirection table, between two frames.
@@ -736,6 +737,8 @@ package verbena_pkg;
   localparam logic [63:0] FEATURE_SET_FLOW_COUNT = 64'h8000000000;
   // The ports can be one: SET_LAG and QUERY_LAG. The card has one port then, the first, and answers QUERY_CARD so.
   localparam logic [63:0] FEATURE_SET_LAG = 64'h10000000000;
+  // Flow rules that go by a table of VLANs: `by_vlan` of FlowContext, and SET_VLAN.
+  localparam logic [63:0] FEATURE_SET_VLAN_FILTER = 64'h20000000000;
 
   // Code in ERROR_CAUSE and in the event DEVICE_FATAL.
   typedef enum logic [15:0] {
@@ -1899,7 +1902,8 @@ package verbena_pkg;
     logic [7:0] tags_mask; // Mask of `tags`. Values: FrameTags.
     logic [7:0] tags; // The VLAN tags of the frame. Values: FrameTags.
     logic [7:0] ip_version; // 4 or 6: only frames with this version of IP; 0: any, and the fields of IP and after it are not looked at.
-    logic [3:0] reserved_36;
+    logic [2:0] reserved_37;
+    logic by_vlan; // Of the frames with a tag, which may be of any kind of rule, only those of a customer's VLAN that the function takes at the port: SET_VLAN.
     logic counted; // The card counts the frames of the rule: QUERY_FLOW.
     logic marked; // Frames come with `mark` in their CQE.
     logic drop; // The rule keeps the frame, and gives it to nobody: RX_RULE_DROP counts what no rule of the same priority takes. Only NORMAL rules that trap.
@@ -1923,6 +1927,8 @@ package verbena_pkg;
   localparam int unsigned FLOW_CONTEXT_MARKED_WIDTH = 1;
   localparam int unsigned FLOW_CONTEXT_COUNTED_LSB = 35;
   localparam int unsigned FLOW_CONTEXT_COUNTED_WIDTH = 1;
+  localparam int unsigned FLOW_CONTEXT_BY_VLAN_LSB = 36;
+  localparam int unsigned FLOW_CONTEXT_BY_VLAN_WIDTH = 1;
   localparam int unsigned FLOW_CONTEXT_IP_VERSION_LSB = 40;
   localparam int unsigned FLOW_CONTEXT_IP_VERSION_WIDTH = 8;
   localparam int unsigned FLOW_CONTEXT_TAGS_LSB = 48;

@@ -6,9 +6,12 @@ use fpga_regs::regs::FeatureSet;
 use fpga_regs::{AdminOpcode, Command, FlowContext, FrameTags, QpType};
 
 use crate::card::Card;
+use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::freed::Freed;
 use crate::qp::Qp;
+
+const FILTER: &str = "flow rules that go by a table of VLANs";
 
 /// A flow rule. The queue pair cannot be destroyed while there is one.
 pub struct Flow<C: Card> {
@@ -32,6 +35,9 @@ impl<C: Card> Qp<C> {
         if rule.counted() {
             dev.need(FeatureSet::FLOW_COUNT, "flow rules that count frames")?;
         }
+        if rule.by_vlan() {
+            dev.need(FeatureSet::VLAN_FILTER, FILTER)?;
+        }
         if !matches!(self.qp_type(), QpType::RAW_PACKET | QpType::RX_HASH) {
             return Err(Error::invalid("only raw packet and RX-hash QPs have flow rules"));
         }
@@ -39,6 +45,21 @@ impl<C: Card> Qp<C> {
         let command = Command::new().with_opcode(AdminOpcode::CREATE_FLOW).with_object(self.qpn());
         let number = dev.admin().run(command, rule.as_bytes(), &mut [])?.object();
         Ok(Flow { qp: self.clone(), number, freed: Freed::default() })
+    }
+}
+
+impl<C: Card> Device<C> {
+    /// Whether the rules of this device that go by VLAN take one at a port, at once. At first they take none.
+    pub fn set_vlan(&self, port: u8, vlan: u16, on: bool) -> Result<()> {
+        self.need(FeatureSet::VLAN_FILTER, FILTER)?;
+        self.check_port(port)?;
+        let command = Command::new()
+            .with_opcode(AdminOpcode::SET_VLAN)
+            .with_object(port.into())
+            .with_param0(vlan.into())
+            .with_param1(on.into());
+        self.admin().run(command, &[], &mut [])?;
+        Ok(())
     }
 }
 

@@ -75,6 +75,8 @@ open_enum! {
         DESTROY_FLOW = 0x45,
         /// What a flow rule has counted.
         QUERY_FLOW = 0x46,
+        /// Whether the flow rules of the function that go by VLAN take one.
+        SET_VLAN = 0x47,
         /// The Ethernet address of a GID.
         RESOLVE = 0x48,
         /// New indirection table of receive work queues.

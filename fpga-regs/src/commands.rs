@@ -177,6 +177,10 @@ pub const COMMANDS: &[CommandSpec] = {
             value("frames", "Frames that matched it, if it counts.", 8, Kind::Uint),
             value("bytes", "Their bytes without check sequences.", 16, Kind::Uint),
         ]),
+        Spec::new(Op::SET_VLAN, "port, from 1").params(&[
+            value("vlan", "The VLAN, 0 to 4095.", 32, Kind::Uint),
+            value("on", "1 if they take it; at first they take none.", 40, Kind::Uint),
+        ]),
         Spec::new(Op::RESOLVE, "port, from 1")
             .params(&[GID, value("sgid_index", "The port's own GID that packets come from.", 48, Kind::Uint)])
             .values(&[MAC]),

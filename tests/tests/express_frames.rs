@@ -25,6 +25,8 @@ const STRIDE: usize = 2048;
 /// Ports of UDP: the first is that of a rule with priority.
 const PORTS: [u16; 4] = [9, 1000, 1001, 1002];
 const GROUP: [u8; 6] = [1, 0x50, 0x56, 0x19, 0x20, 0xa7];
+/// VLANs: of the tags that frames are posted with, and of the tag that the card inserts.
+const VLANS: [u16; 2] = [7, 9];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum To {
@@ -118,7 +120,7 @@ impl Frame {
             To::Neighbour => [1, 0x80, 0xc2, 0, 0, 14],
         };
         let mut frame = [&dmac[..], &[2, 9, 9, 9, 9, 9]].concat();
-        (0..self.tags).for_each(|_| frame.extend([0x81, 0, 0x60, 7]));
+        (0..self.tags).for_each(|_| frame.extend([0x81, 0, 0x60, VLANS[0] as u8]));
         let body = |header: usize| self.length.saturating_sub(14 + 4 * self.tags + header).max(20) as u16;
         let protocol = if self.tcp { 6 } else { 17 };
         let part = if self.ip == Ip::Part { 0x20 } else { 0 };
@@ -186,7 +188,7 @@ impl Ends {
         let first = first.with_marked(true).with_mark(7).with_counted(true);
         let rules = vec![
             y.qp.create_flow(&first).expect("a rule"),
-            spread.create_flow(&all(mac).with_counted(true)).expect("a rule"),
+            spread.create_flow(&all(mac).with_counted(true).with_by_vlan(true)).expect("a rule"),
             spread.create_flow(&all(GROUP)).expect("a rule"),
             y.qp.create_flow(&all(GROUP)).expect("a rule"),
             x.another_qp().create_flow(&all(own)).expect("a rule"),
@@ -232,7 +234,7 @@ impl Run {
             .map(|(n, frame)| {
                 let data = if frame.inline { Data::Bytes(&bytes[n]) } else { Data::Sges(&lists[n]) };
                 let wr = x.wr(n as u64, WqeOpcode::RAW_ETH, &[]);
-                SendWr { data, flags: frame.flags, vlan_tci: 0x2009, ..wr }
+                SendWr { data, flags: frame.flags, vlan_tci: 0x2000 | VLANS[1], ..wr }
             })
             .collect();
         x.post(&wrs);
@@ -277,7 +279,11 @@ fn elements(x: &Side, frame: &Frame, n: usize) -> Vec<Sge> {
 
 fn run(devices: [Arc<Device<TestCard>>; 2], posts: &[Vec<Frame>]) -> Vec<String> {
     let mut run = Run::new(devices);
-    for frames in posts {
+    for (n, frames) in posts.iter().enumerate() {
+        // None, one, the other, both.
+        for (bit, vlan) in VLANS.into_iter().enumerate() {
+            run.devices[1].set_vlan(1, vlan, n >> bit & 1 == 1).expect("a VLAN");
+        }
         run.post(frames);
         run.look();
     }

@@ -111,6 +111,8 @@ flag_set! {
         /// The ports can be one: SET_LAG and QUERY_LAG. The card has one port then, the
         /// first, and answers QUERY_CARD so.
         LAG = 40,
+        /// Flow rules that go by a table of VLANs: `by_vlan` of FlowContext, and SET_VLAN.
+        VLAN_FILTER = 41,
     }
 }
 

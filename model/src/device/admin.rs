@@ -254,6 +254,7 @@ impl Device {
                 reply.set_value0(frames);
                 reply.set_value1(bytes);
             }
+            AdminOpcode::SET_VLAN => self.set_vlan(f, object, c.param0(), c.param1() != 0)?,
             AdminOpcode::CREATE_TABLE => {
                 let context = TableContext::from_bytes(&self.mailbox(f, c, env)?);
                 reply.set_object(self.create_table(f, &context, env)?);

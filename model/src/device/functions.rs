@@ -43,6 +43,7 @@ impl Device {
             }
         }
         self.free_tables(f);
+        self.rules.vlans.clear(f);
         for n in self.tables.srq.range() {
             if self.srqs[n].used.get() && self.srqs[n].function == f {
                 self.free_srq(n, env);

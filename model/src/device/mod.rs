@@ -22,6 +22,7 @@
 //! | `notification` | congestion, and who is told of it |
 //! | `uc`, `ud`, `extended` | unreliable requests; datagrams and multicast; XRC |
 //! | `cable`, `lag`, `pause` | a port's cable, pulled or not; two ports that are one; whether frames wait for receivers |
+//! | `flow` | commands for flow rules |
 //! | `raw`, `segment`, `arrival` | raw packet queue pairs: whole frames; TCP that is cut into frames; frames as they are received |
 //! | `rss` | work queues that frames are spread over |
 //! | `recv` | receive WQEs and SRQs |
@@ -38,6 +39,7 @@ mod create;
 pub mod defect;
 mod error;
 mod extended;
+mod flow;
 mod functions;
 mod gather;
 #[cfg(test)]

@@ -1,18 +1,13 @@
-//! Raw packet queue pairs: their flow rules, the frames that they send, and who gets those that come.
+//! Raw packet queue pairs: the frames that they send, and who gets those that come.
 //!
 //! A frame is sent when all who get a copy have a receive WQE; until then it stays in its send queue, as if the wire were
 //! paused (IEEE 802.3 annex 31B), and the next receive doorbell of who is waited for runs the card. A receiver that posts
 //! none for [`PATIENCE`] is not waited for any more until it posts receives again.
 
 use fpga_regs::regs::port;
-use fpga_regs::{
-    AdminStatus, CqeStatus, FlowContext, FlowKind, QpState, QpType, Syndrome, WqeCtrl, WqeOpcode, MAX_FRAME,
-    MAX_INLINE,
-};
+use fpga_regs::{CqeStatus, QpState, QpType, Syndrome, WqeCtrl, WqeOpcode, MAX_FRAME, MAX_INLINE};
 
 use super::gather::{malformed, LocalError};
-use super::modify::Refused;
-use super::objects::{owned, refused};
 use super::wqe::Wqe;
 use super::Device;
 use crate::dma::Pieces;
@@ -119,44 +114,6 @@ impl Outgoing {
 }
 
 impl Device {
-    /// CREATE_FLOW: a rule for a queue pair of function `f`.
-    pub(super) fn create_flow(&mut self, f: u16, q: usize, rule: &FlowContext) -> Result<u32, Refused> {
-        if !matches!(self.qps[q].qp_type, QpType::RAW_PACKET | QpType::RX_HASH) {
-            return refused(AdminStatus::BAD_PARAM, Syndrome::ATTR_NOT_ALLOWED);
-        }
-        if rule.port() == 0 || u32::from(rule.port()) > self.limits().ports() {
-            return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_PORT);
-        }
-        if self.lacks_frames(rule.port()) {
-            return refused(AdminStatus::NOT_SUPPORTED, Syndrome::BAD_PORT);
-        }
-        if rule.kind().0 > FlowKind::KERNEL.0 || !matches!(rule.ip_version(), 0 | 4 | 6) {
-            return refused(AdminStatus::BAD_PARAM, Syndrome::ATTR_RANGE);
-        }
-        if rule.drop() && (rule.kind() != FlowKind::NORMAL || rule.dont_trap()) {
-            return refused(AdminStatus::BAD_PARAM, Syndrome::ATTR_NOT_ALLOWED);
-        }
-        match self.rules.add(rule, f, q as u16) {
-            Some(place) => Ok(place as u32),
-            None => refused(AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL),
-        }
-    }
-
-    /// DESTROY_FLOW.
-    pub(super) fn destroy_flow(&mut self, f: u16, number: u32) -> Result<(), Refused> {
-        let place = number as usize;
-        owned(self.rules.get(place).map(|rule| (true, rule.function)), f)?;
-        self.rules.remove(place);
-        Ok(())
-    }
-
-    /// QUERY_FLOW: frames and bytes that a rule of function `f` has counted.
-    pub(super) fn query_flow(&self, f: u16, number: u32) -> Result<(u64, u64), Refused> {
-        let place = number as usize;
-        owned(self.rules.get(place).map(|rule| (true, rule.function)), f)?;
-        Ok(self.rules.counts(place))
-    }
-
     /// The next frame of a raw packet queue pair that may send. What is no frame ends it in error.
     pub(crate) fn next_frame(&mut self, q: usize, env: &mut impl Env) -> Option<Outgoing> {
         for executed in 0.. {

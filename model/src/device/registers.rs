@@ -44,6 +44,7 @@ pub const FEATURES: FeatureSet = FeatureSet(
         | FeatureSet::RAW_ETH.0
         | FeatureSet::FLOW.0
         | FeatureSet::FLOW_DROP.0
+        | FeatureSet::VLAN_FILTER.0
         | FeatureSet::STRIP_VLAN.0
         | FeatureSet::TSO.0
         | FeatureSet::SCATTER_FCS.0

@@ -158,6 +158,8 @@ proptest! {
     fn any_rules_take_what_they_ask_for(
         made in prop::collection::vec((known(), any::<u8>(), select(&KINDS[..]), 0u16..4, prop::bool::weighted(0.2)), 1..30),
         dropping: u32,
+        by_vlan: u32,
+        vlans in 0u8..16,
         removed in prop::collection::vec(0usize..30, 0..10),
         frames in prop::collection::vec(known(), 1..10),
         recovers: bool,
@@ -168,8 +170,10 @@ proptest! {
         let drops = |n: usize| dropping >> n & 1 == 1 && made[n].2 == FlowKind::NORMAL && !made[n].4;
         for (n, (of, asked, kind, priority, copy)) in made.iter().enumerate() {
             let rule = of.rule(*asked, *kind, *priority, *copy).with_drop(drops(n));
+            let rule = rule.with_by_vlan(by_vlan >> n & 1 == 1);
             prop_assert_eq!(rules.add(&rule, 0, n as u16), Some(n));
         }
+        (0..4).for_each(|vlan| rules.vlans.set((0, 0), vlan, vlans >> vlan & 1 == 1));
         for n in removed {
             rules.remove(n);
             if let Some(there) = there.get_mut(n) {
@@ -188,14 +192,16 @@ proptest! {
             });
             rules.steer(1, &Fields::of(&frame.bytes()), &mut |_| unreachable!("no rule is of this port"));
             got.sort_unstable();
-            let takes = |n: usize, kind| there[n] && made[n].2 == kind && (kind != FlowKind::NORMAL || frame.is_of(&made[n].0, made[n].1));
+            let taken = frame.tag.is_none_or(|vlan| vlans >> vlan & 1 == 1);
+            let asks = |n: usize| there[n] && (taken || by_vlan >> n & 1 == 0);
+            let takes = |n: usize, kind| asks(n) && made[n].2 == kind && (kind != FlowKind::NORMAL || frame.is_of(&made[n].0, made[n].1));
             let all = || 0..made.len();
             let keeps = all().filter(|&n| takes(n, FlowKind::NORMAL) && !made[n].4).map(|n| made[n].3).min();
             let gets = |n: &usize| match made[*n].2 {
                 FlowKind::NORMAL => takes(*n, FlowKind::NORMAL) && keeps.is_none_or(|best| made[*n].3 <= best),
-                FlowKind::ALL_DEFAULT => there[*n] && keeps.is_none(),
-                FlowKind::MC_DEFAULT => there[*n] && keeps.is_none() && frame.dmac[0] & 1 == 1,
-                _ => there[*n],
+                FlowKind::ALL_DEFAULT => asks(*n) && keeps.is_none(),
+                FlowKind::MC_DEFAULT => asks(*n) && keeps.is_none() && frame.dmac[0] & 1 == 1,
+                _ => asks(*n),
             };
             let named: Vec<_> = all().filter(gets).collect();
             prop_assert_eq!(dropped, named.iter().any(|&n| drops(n)), "{:?}", frame);

@@ -266,6 +266,14 @@ impl Fields {
         fields
     }
 
+    /// The mask of the VLAN that a frame is of.
+    pub fn of_tag() -> Fields {
+        let mut fields = Fields::default();
+        fields.put(VLAN, 0xfffu16.to_be_bytes());
+        fields.put(TAGS, [(FrameTags::ANY | FrameTags::SERVICE).0]);
+        fields
+    }
+
     /// The mask of the fields that hashes may be of.
     pub fn hashed() -> Fields {
         let mut fields = Fields::default();
@@ -362,6 +370,12 @@ impl Fields {
         let tags = FrameTags(tags);
         let of_1q = tags.contains(FrameTags::ANY) && !tags.contains(FrameTags::SERVICE);
         of_1q.then(|| u16::from_be_bytes(self.get(VLAN)))
+    }
+
+    /// Whether it has a tag, of whichever kind.
+    pub fn has_tag(&self) -> bool {
+        let [tags] = self.get(TAGS);
+        FrameTags(tags).contains(FrameTags::ANY)
     }
 
     /// Whether it is one of ARP, tagged or not.

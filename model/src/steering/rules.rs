@@ -8,6 +8,7 @@ use std::sync::atomic::{compiler_fence, AtomicU64, Ordering::Relaxed, Ordering::
 use fpga_regs::{FlowContext, FlowKind};
 
 use super::parse::Fields;
+use super::vlans::Vlans;
 use crate::plain::{plain, Flag};
 
 /// Most flow rules of a card.
@@ -31,6 +32,8 @@ struct Group {
     priority: u16,
     /// Its rules take a copy, and the frame goes on.
     dont_trap: Flag,
+    /// Of frames with a tag, only those of a VLAN that the function of the rule takes.
+    by_vlan: Flag,
     /// Which of the fields count.
     mask: Fields,
 }
@@ -97,6 +100,8 @@ pub struct Rules {
     lists: [u32; LISTS],
     rules: [Rule; MAX_RULES],
     counts: [Count; MAX_RULES],
+    /// The VLANs that functions take at each port.
+    pub(crate) vlans: Vlans,
 }
 
 /// The list of the rules of a group with a value.
@@ -126,6 +131,7 @@ impl Rules {
             port: context.port().wrapping_sub(1),
             priority: context.precedence(),
             dont_trap: context.dont_trap().into(),
+            by_vlan: context.by_vlan().into(),
             mask,
         };
         let hint = (self.hint as usize).min(MAX_RULES);
@@ -163,7 +169,8 @@ impl Rules {
         let same = |group: &Group| {
             group.rules != 0
                 && (group.kind, group.port, group.priority) == (wanted.kind, wanted.port, wanted.priority)
-                && (group.dont_trap, group.mask) == (wanted.dont_trap, wanted.mask)
+                && (group.dont_trap, group.by_vlan, group.mask)
+                    == (wanted.dont_trap, wanted.by_vlan, wanted.mask)
         };
         if let Some(known) = self.groups().iter().position(same) {
             return Some(known);
@@ -270,7 +277,7 @@ impl Rules {
     }
 
     /// What the rules of a group do with a frame, those that take it.
-    fn matching(&self, n: usize, fields: &Fields) -> impl Iterator<Item = Taken> + use<'_> {
+    fn matching<'a>(&'a self, n: usize, fields: &'a Fields) -> impl Iterator<Item = Taken> + use<'a> {
         let group = &self.groups[n];
         let value = fields.under(&group.mask);
         let keeps = group.kind == FlowKind::NORMAL.0 && !group.dont_trap.get();
@@ -285,6 +292,8 @@ impl Rules {
             Some((place, rule))
         });
         let list = list.filter(move |(_, rule)| usize::from(rule.group) == n && rule.value == value);
+        let taken = |rule: &Rule| self.vlans.take((rule.function, group.port), fields);
+        let list = list.filter(move |(_, rule)| !group.by_vlan.get() || taken(rule));
         list.map(move |(place, rule)| Taken {
             qp: (!rule.drop.get()).then_some(rule.qp),
             keeps,
@@ -296,7 +305,10 @@ impl Rules {
     /// The fields that rules ask for.
     pub(crate) fn asked(&self) -> Fields {
         let groups = self.groups().iter().filter(|group| group.rules != 0);
-        groups.fold(Fields::default(), |asked, group| asked.union(&group.mask))
+        groups.fold(Fields::default(), |asked, group| match group.by_vlan.get() {
+            true => asked.union(&group.mask).union(&Fields::of_tag()),
+            false => asked.union(&group.mask),
+        })
     }
 
     /// Whether there is any.
@@ -354,10 +366,10 @@ impl Rules {
 }
 
 plain! {
-    Group { rules, kind, port, priority, dont_trap, mask }
+    Group { rules, kind, port, priority, dont_trap, by_vlan, mask }
     Rule { used, function, qp, drop, marked, mark, counted, group, next, before, value }
     Count { frames, bytes }
-    Rules { count, hint, top, groups_top, groups, lists, rules, counts }
+    Rules { count, hint, top, groups_top, groups, lists, rules, counts, vlans }
 }
 
 #[cfg(test)]

@@ -124,6 +124,29 @@ fn the_kernel_is_the_last_taker() {
     assert_eq!(steered(&rules, &ip), [20]);
 }
 
+/// Of the function of the rule, at its port. A tag of 802.1ad is of no VLAN, and what no rule takes goes to the kernel.
+#[test]
+fn rules_by_vlan_take_what_has_no_tag_and_the_vlans_that_their_function_takes() {
+    let tagged =
+        |kind: u16, vlan: u16| [&FRAME[..12], &kind.to_be_bytes(), &vlan.to_be_bytes(), &[8, 0]].concat();
+    let mut rules = rules(&[(to(1).with_by_vlan(true), 20), (rule(FlowKind::KERNEL), 21)]);
+    rules.add(&to(1).with_by_vlan(true), 5, 22).expect("room");
+    rules.vlans.set((0, 0), 4095, true);
+    rules.vlans.set((5, 0), 7, true);
+    rules.vlans.set((5, 1), 8, true);
+    let ip = [2, 0, 0, 0, 0, 1, 9, 9, 9, 9, 9, 9, 8, 0];
+    assert_eq!(steered(&rules, &ip), [20, 22]);
+    assert_eq!(steered(&rules, &tagged(0x8100, 0xffff)), [20], "whatever its priority");
+    assert_eq!(steered(&rules, &tagged(0x8100, 7)), [22]);
+    assert_eq!(steered(&rules, &tagged(0x8100, 8)), [21], "at the other port");
+    assert_eq!(steered(&rules, &tagged(0x88a8, 7)), [21]);
+    rules.vlans.clear(5);
+    rules.vlans.set((0, 0), 7, true);
+    rules.vlans.set((0, 0), 4095, false);
+    assert_eq!(steered(&rules, &tagged(0x8100, 7)), [20]);
+    assert_eq!(steered(&rules, &tagged(0x8100, 4095)), [21]);
+}
+
 #[test]
 fn places_are_used_again_and_the_table_has_an_end() {
     let mut rules = rules(&[]);

@@ -64,7 +64,7 @@ pub unsafe extern "C" fn infos<C: Card>(dev: *mut EthDev, info: *mut DevInfo) ->
                 info.tx_offload_capa |= TX_TCP_TSO;
             }
             info.rx_queue_offload_capa = info.rx_offload_capa;
-            if dev.port.device.features().contains(FeatureSet::FLOW_DROP) {
+            if dev.port.device.features().contains(FeatureSet::VLAN_FILTER) {
                 info.rx_offload_capa |= RX_VLAN_FILTER;
             }
             info.tx_queue_offload_capa = info.tx_offload_capa;

@@ -196,7 +196,7 @@ unsafe extern "C" fn address_set<C: Card>(dev: *mut EthDev, mac: *mut Mac) -> c_
 
 unsafe extern "C" fn vlan_filter_set<C: Card>(dev: *mut EthDev, number: u16, on: c_int) -> c_int {
     // SAFETY: called by ethdev for a device of this driver.
-    unsafe { with::<C>(dev, "a VLAN", |dev| dev.port.want_vlan(number, on != 0)) }
+    unsafe { with::<C>(dev, "a VLAN", |dev| dev.port.device.set_vlan(dev.port.number, number, on != 0)) }
 }
 
 unsafe extern "C" fn vlan_strip_queue_set<C: Card>(dev: *mut EthDev, queue: u16, on: c_int) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use driver::{Card, Device, Flow, Pd, PortInfo, Qp, Result};
-use fpga_regs::{FlowContext, FlowKind, FrameTags, HASH_KEY};
+use fpga_regs::{FlowContext, FlowKind, HASH_KEY};
 
 use crate::abi::ethdev::Mac;
 use crate::flow;
@@ -29,37 +29,14 @@ pub enum Filter {
     Promiscuous,
 }
 
-/// The VLAN tag of frames that the port receives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Tag {
-    /// Any, or none.
-    Any,
-    /// None.
-    None,
-    /// One of this VLAN.
-    Vlan(u16),
-}
-
-/// What gets the frames that no rule keeps.
-const DEFAULT: (Filter, Tag) = (Filter::Promiscuous, Tag::Any);
-
-/// A rule for frames of the port's own filters.
-fn rule(filter: Filter, tag: Tag, port: u8) -> FlowContext {
-    let rule = FlowContext::new().with_port(port);
-    if (filter, tag) == DEFAULT {
-        return rule.with_kind(FlowKind::ALL_DEFAULT);
-    }
+/// A rule for frames of one of the port's own filters.
+fn rule(filter: Filter, by_vlan: bool, port: u8) -> FlowContext {
     // After all rules of the program.
-    let rule = rule.with_precedence(u16::MAX);
-    let rule = match filter {
+    let rule = FlowContext::new().with_port(port).with_by_vlan(by_vlan).with_precedence(u16::MAX);
+    match filter {
         Filter::Address(mac) => rule.with_dmac(mac).with_dmac_mask([0xff; 6]),
         Filter::Groups => rule.with_dmac(GROUP_BIT).with_dmac_mask(GROUP_BIT),
-        Filter::Promiscuous => rule,
-    };
-    match tag {
-        Tag::Any => rule,
-        Tag::None => rule.with_tags_mask(FrameTags::ANY),
-        Tag::Vlan(number) => rule.of_vlan(number),
+        Filter::Promiscuous => rule.with_kind(FlowKind::ALL_DEFAULT),
     }
 }
 
@@ -78,33 +55,21 @@ pub struct Wanted {
     pub promiscuous: bool,
     /// Nothing but what rules of the program name.
     pub isolated: bool,
-    /// Of frames with a VLAN tag those of `vlans` only.
+    /// Of frames with a VLAN tag those only whose VLAN was asked for.
     pub by_vlan: bool,
-    /// VLANs that were asked for.
-    pub vlans: BTreeSet<u16>,
 }
 
 impl Wanted {
-    /// Who frames are for.
-    fn filters(&self) -> Vec<Filter> {
+    /// Who frames are for, and whether they go by VLAN.
+    fn filters(&self) -> BTreeSet<(Filter, bool)> {
         if self.isolated {
-            return Vec::new();
+            return BTreeSet::new();
         }
         let addresses = [self.mac, BROADCAST].into_iter().chain(self.addresses.values().copied());
-        let mut filters: Vec<_> = addresses.chain(self.groups.iter().copied()).map(Filter::Address).collect();
-        filters.extend(self.all_groups.then_some(Filter::Groups));
-        filters.extend(self.promiscuous.then_some(Filter::Promiscuous));
-        filters
-    }
-
-    /// The same, each with each tag.
-    fn with_tags(&self) -> BTreeSet<(Filter, Tag)> {
-        let tags: Vec<Tag> = match self.by_vlan {
-            true => self.vlans.iter().copied().map(Tag::Vlan).chain([Tag::None]).collect(),
-            false => vec![Tag::Any],
-        };
-        let each = |filter| tags.iter().map(move |&tag| (filter, tag));
-        self.filters().into_iter().flat_map(each).collect()
+        let addresses = addresses.chain(self.groups.iter().copied()).map(Filter::Address);
+        let all =
+            [self.all_groups.then_some(Filter::Groups), self.promiscuous.then_some(Filter::Promiscuous)];
+        addresses.chain(all.into_iter().flatten()).map(|filter| (filter, self.by_vlan)).collect()
     }
 }
 
@@ -123,7 +88,7 @@ pub struct Port<C: Card> {
     pub spread: Spread,
     /// The rules of the program.
     pub flows: Rules<C>,
-    filters: BTreeMap<(Filter, Tag), Flow<C>>,
+    filters: BTreeMap<(Filter, bool), Flow<C>>,
     /// Who tells the program of changes of the link, while the port is started and asked to.
     pub watch: Option<Watch>,
     /// What the rules give frames to, while the port is started.
@@ -184,7 +149,7 @@ impl<C: Card> Port<C> {
         let old = self.group.as_ref().map(|old| old.table.clone());
         old.as_ref().map_or(Ok(()), |old| old.modify(&meanwhile))?;
         let new = self.spread.group(&self.device, &self.pd, &meanwhile);
-        let new = new.and_then(|new| Ok((self.made(&new.qp, &self.wanted.with_tags())?, new)));
+        let new = new.and_then(|new| Ok((self.made(&new.qp, &self.wanted.filters())?, new)));
         let (filters, group) = match (new, &old) {
             (Ok(new), _) => new,
             (Err(error), None) => return Err(error),
@@ -198,10 +163,11 @@ impl<C: Card> Port<C> {
     fn made(
         &self,
         group: &Arc<Qp<C>>,
-        filters: &BTreeSet<(Filter, Tag)>,
-    ) -> Result<BTreeMap<(Filter, Tag), Flow<C>>> {
-        let made =
-            |&(filter, tag): &_| Ok(((filter, tag), group.create_flow(&rule(filter, tag, self.number))?));
+        filters: &BTreeSet<(Filter, bool)>,
+    ) -> Result<BTreeMap<(Filter, bool), Flow<C>>> {
+        let made = |&(filter, by_vlan): &_| {
+            Ok(((filter, by_vlan), group.create_flow(&rule(filter, by_vlan, self.number))?))
+        };
         filters.iter().map(made).collect()
     }
 
@@ -210,31 +176,13 @@ impl<C: Card> Port<C> {
         let mut wanted = self.wanted.clone();
         change(&mut wanted);
         if let Some(group) = &self.group {
-            let filters = wanted.with_tags();
+            let filters = wanted.filters();
             let new = filters.iter().filter(|filter| !self.filters.contains_key(filter));
             let mut new = self.made(&group.qp, &new.copied().collect())?;
             self.filters.append(&mut new);
             self.filters.retain(|filter, _| filters.contains(filter));
         }
         self.wanted = wanted;
-        Ok(())
-    }
-
-    /// Whether it is to receive frames of a VLAN, at once if it is started. As [`Port::want`], but programs ask for all VLANs,
-    /// one after the other: the others are not looked at.
-    pub fn want_vlan(&mut self, number: u16, on: bool) -> Result<()> {
-        let its = self.wanted.filters().into_iter().map(|filter| (filter, Tag::Vlan(number)));
-        if !on {
-            its.for_each(|filter| drop(self.filters.remove(&filter)));
-            self.wanted.vlans.remove(&number);
-            return Ok(());
-        }
-        if let Some(group) = self.group.as_ref().filter(|_| self.wanted.by_vlan) {
-            let new: BTreeSet<_> = its.filter(|filter| !self.filters.contains_key(filter)).collect();
-            let mut new = self.made(&group.qp, &new)?;
-            self.filters.append(&mut new);
-        }
-        self.wanted.vlans.insert(number);
         Ok(())
     }
 

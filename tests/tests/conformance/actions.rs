@@ -84,3 +84,43 @@ fn what_rules_drop_is_counted_though_somebody_watches() {
         assert_eq!(frame(x, y), 0);
     });
 }
+
+/// Changed while frames come: those without a tag, and those of the VLANs that are taken at the moment.
+#[test]
+fn rules_go_by_the_vlans_that_are_taken() {
+    let raw = Options { qp_type: QpType::RAW_PACKET, ..Default::default() };
+    on_one_and_two_cards(raw, |x, y| {
+        let mac = y.device.query_port(1).expect("a port").mac;
+        let all = FlowContext::new().with_port(1).with_dmac(mac).with_dmac_mask([0xff; 6]);
+        let _rule = y.qp.create_flow(&all.with_by_vlan(true)).expect("a rule");
+        let missed = |y: &Side| y.device.query_port(1).expect("a port").counter("RX_NO_RULE");
+        let mut came = |vlan: Option<u16>| {
+            let before = missed(y);
+            x.buffer[..64].fill(0);
+            x.buffer[..6].copy_from_slice(&mac);
+            if let Some(vlan) = vlan {
+                x.buffer[12..16].copy_from_slice(&[0x81, 0, (vlan >> 8) as u8, vlan as u8]);
+            }
+            y.recv(1, &[y.sge(0, 2000)]);
+            x.post(&[x.wr(0, WqeOpcode::RAW_ETH, &[x.sge(0, 64)])]);
+            x.expect(0);
+            let came = missed(y) == before;
+            if came {
+                y.expect(1);
+            }
+            came
+        };
+        let device = &y.device;
+        assert!(came(None) && !came(Some(5)) && !came(Some(4095)));
+        for vlan in [5, 4095] {
+            device.set_vlan(1, vlan, true).expect("a VLAN");
+        }
+        assert!(came(Some(5)) && came(Some(4095)) && !came(Some(6)) && came(None));
+        device.set_vlan(1, 5, false).expect("a VLAN");
+        assert!(!came(Some(5)) && came(Some(4095)));
+        for (port, vlan) in [(0, 5), (3, 5), (1, 4096), (1, u16::MAX)] {
+            let error = device.set_vlan(port, vlan, true).expect_err("there is none");
+            assert_eq!(error.errno(), libc::EINVAL, "port {port}, VLAN {vlan}");
+        }
+    });
+}

@@ -1,5 +1,9 @@
 //! VLAN tags: which frames a port receives by them, and whether it strips them, changed while frames come.
 
+use driver::{Device, Flow, QpCaps, QpInit};
+use fpga_regs::{FlowContext, QpType};
+use model::attach::SegmentCard;
+
 use super::flow::{batch, counter, receiver, sender, sent};
 use super::*;
 
@@ -34,18 +38,55 @@ pub fn frames_of_other_vlans_are_filtered() {
     net.expect_gone();
 }
 
-/// More VLANs than the card has room for, with many addresses, are refused, and what was asked for before is received. So is
-/// another hash, whose rules have to be there beside the old ones: the redirection table is that of the old ones still.
+/// All VLANs take no room of the rules, of a promiscuous port with all groups and many addresses neither, and changing the hash
+/// keeps them.
 #[test]
-pub fn all_vlans_are_a_rule_each() {
+pub fn all_vlans_are_received_by_many_addresses() {
     let _alone = alone();
     let net = StockNet::new();
     let (mut sender, mut receiver) = (sender(&net), receiver(&net, &["--rss-udp"]));
-    let said = receiver.does("vlan set filter on 0\nrx_vlan add all 0");
-    assert!(!said.contains("failed"), "{said}");
-    let came = sent(&mut sender, &mut receiver, batch().len() - 1);
+    let addresses: Vec<_> = (1..=60).map(|n| format!("mac_addr add 0 02:00:00:00:01:{n:02x}")).collect();
+    for commands in [
+        "vlan set filter on 0",
+        "rx_vlan add all 0",
+        "set allmulti 0 on\nset promisc 0 on",
+        &addresses.join("\n"),
+    ] {
+        let said = receiver.does(commands);
+        assert!(!said.contains("failed") && !said.contains("TABLE_FULL"), "{commands}: {said}");
+    }
+    let came = sent(&mut sender, &mut receiver, batch().len());
     assert!(came.contains_key("vlan 5") && came.contains_key("vlan 6"), "{came:?}");
-    let said = receiver.does("mac_addr add 0 02:00:00:00:00:01\nmac_addr add 0 02:00:00:00:00:02");
+    receiver.does("rx_vlan rm 5 0");
+    let said = receiver.does(&format!("port config 0 rss-hash-key ipv4-udp {}", "AB".repeat(40)));
+    assert!(!said.contains("fail"), "{said}");
+    let came = sent(&mut sender, &mut receiver, batch().len() - 1);
+    assert!(!came.contains_key("vlan 5") && came.contains_key("vlan 6"), "{came:?}");
+    sender.quit();
+    receiver.quit();
+    net.expect_gone();
+}
+
+/// All rules of the receiver's card, of another port.
+fn rules_that_there_is_room_for(net: &StockNet) -> Vec<Flow<SegmentCard>> {
+    let device = Device::open(SegmentCard::open(&net.socket(), 1).expect("a card")).expect("a device");
+    let cq = device.create_cq(1, 0).expect("a CQ");
+    let caps = QpCaps { max_recv_wr: 1, max_recv_sge: 1, ..QpCaps::default() };
+    let qp = device.alloc_pd().and_then(|pd| pd.create_qp(&QpInit::new(QpType::RAW_PACKET, &cq, caps)));
+    let qp = qp.expect("a queue pair");
+    let rule = FlowContext::new().with_port(2).with_vlan_tci_mask(u16::MAX);
+    (0..=u16::MAX).map_while(|n| qp.create_flow(&rule.with_vlan_tci(n)).ok()).collect()
+}
+
+/// With all rules of the card in use, a further address is refused, and what was asked for before is received. So is another
+/// hash, whose rules have to be there beside the old ones: the redirection table is that of the old ones still.
+#[test]
+pub fn filters_that_find_no_room_leave_what_was_there() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let (mut sender, mut receiver) = (sender(&net), receiver(&net, &["--rss-udp"]));
+    let taken = rules_that_there_is_room_for(&net);
+    let said = receiver.does("mac_addr add 0 02:00:00:00:00:01");
     assert!(said.contains("TABLE_FULL"), "{said}");
     let came = sent(&mut sender, &mut receiver, batch().len() - 1);
     assert!(came.contains_key("vlan 5"), "{came:?}");
@@ -57,6 +98,7 @@ pub fn all_vlans_are_a_rule_each() {
     }
     let came = sent(&mut sender, &mut receiver, batch().len() - 1);
     assert!(came.values().all(|&queue| queue == 3), "{came:?}");
+    drop(taken);
     sender.quit();
     receiver.quit();
     net.expect_gone();
