@@ -23,7 +23,7 @@ impl World {
     pub(crate) fn may_lose(&self) -> bool {
         self.cards[..usize::from(self.count())].iter().any(|card| match card.lag.is_on() {
             true => !card.lag.is_up(),
-            false => card.is_pulled(0) || card.is_pulled(1),
+            false => !card.has_link(0) || !card.has_link(1),
         })
     }
 

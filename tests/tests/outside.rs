@@ -2,6 +2,8 @@
 
 #[path = "outside/hostile.rs"]
 mod hostile;
+#[path = "outside/interfaces.rs"]
+mod interfaces;
 #[path = "outside/raw.rs"]
 mod raw;
 #[path = "outside/unreliable.rs"]

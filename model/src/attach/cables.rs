@@ -50,12 +50,14 @@ fn pull(
     if usize::from(port.port) >= PORTS {
         return Err(OpenError::NoPort { port: port.port });
     }
-    // First: whoever is killed in between leaves cables that are looked at.
-    if pulled {
-        link.set_cut(true);
-    }
-    world.plug(port, pulled, env);
-    // It may have been pulled before.
-    link.follow(world);
+    change(world, link, |world| world.plug(port, pulled, env));
     Ok(world.cards[usize::from(port.card)].shown_link(port.port, env.now()).0)
+}
+
+/// Changes links of ports.
+pub(super) fn change(world: &mut World, link: &LinkArea, change: impl FnOnce(&mut World)) {
+    // First: whoever is killed in between leaves cables that are looked at.
+    link.set_cut(true);
+    change(world);
+    link.follow(world);
 }

@@ -137,6 +137,7 @@ pub fn run_keeper(socket: &Path, options: impl Into<NetOptions>) -> Result<(), K
             world.init(cards.into(), limits(clock.as_ref()), ports(clock.as_ref(), mtu));
             world.set_reorder(clock.map_or(reorder, |profile| profile.rx.reorder_packets));
             notes.apply(world);
+            net.link.follow(world);
             world.add_gids(&link.gids);
             world.cm.hurry = link.cm_timeout.map_or(0, |timeout| RESPONSE_TIMEOUT.saturating_sub(timeout));
         }),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
+use super::cables;
 use super::wall::arrivals::Stuck;
 use super::wall::runner::Runner;
 use crate::address::{Gid, Guids};
@@ -71,6 +72,7 @@ impl Ports {
             port: port.port,
             setting: port.setting.clone(),
             gids: port.gids.clone(),
+            link: port.link,
             senders: port.descriptors.len(),
             is_shared: port.shared.is_some(),
         };
@@ -90,6 +92,8 @@ struct Note {
     port: PortId,
     setting: outside::Setting,
     gids: Vec<GidEntry>,
+    /// Its medium has a link.
+    link: bool,
     /// Sockets by which programs send.
     senders: usize,
     /// Behind them is one by which they receive.
@@ -114,9 +118,10 @@ impl Notes {
     /// Makes the ports of the cards such ones.
     pub fn apply(&self, world: &mut World) {
         world.name_cards(self.1, if self.0.is_empty() { 0 } else { salt() });
-        for Note { port, setting, gids, .. } in &self.0 {
+        for Note { port, setting, gids, link, .. } in &self.0 {
             let frames = setting.kind == outside::Kind::Raw;
-            let outside = Outside { on: true.into(), frames: frames.into(), window: setting.window };
+            let (dark, window) = ((!link).into(), setting.window);
+            let outside = Outside { on: true.into(), frames: frames.into(), dark, window };
             world.connect_outside(*port, outside, gids);
         }
     }
@@ -136,13 +141,21 @@ struct Port {
     failed: u32,
     /// Descriptors of which nothing else comes any more.
     gone: Vec<RawFd>,
+    /// Whether the cards know that it has a link.
+    link: bool,
     /// Neighbours that have answered, of which the cards do not know yet.
     found: Vec<Gid>,
 }
 
 impl Port {
     fn new((id, receiver): (PortId, Box<dyn Receiver>)) -> Port {
-        Port { id, receiver, failed: 0, gone: Vec::new(), found: Vec::new() }
+        let link = receiver.has_link();
+        Port { id, receiver, failed: 0, gone: Vec::new(), link, found: Vec::new() }
+    }
+
+    /// Whether there is something to tell the cards.
+    fn has_news(&self) -> bool {
+        !self.found.is_empty() || self.link != self.receiver.has_link()
     }
 
     /// What is waited for.
@@ -157,12 +170,21 @@ impl Port {
         area.is_some_and(|area| area.reading().is_left_to_programs(now))
     }
 
-    /// Tells the cards of neighbours that were found, if they can be had.
+    /// Tells the cards of neighbours that were found, and of the link, if they can be had.
     fn tell(&mut self, runner: &Runner<Arc<Segment>>) {
-        let (id, found) = (self.id, &self.found);
-        if !found.is_empty() && runner.control_within(AGAIN, |world, env| world.found(id, found, env)).is_ok()
-        {
-            self.found.clear();
+        if !self.has_news() {
+            return;
+        }
+        let (id, found, link) = (self.id, &self.found, self.receiver.has_link());
+        let told = runner.control_within(AGAIN, |world, env| {
+            if link != self.link {
+                let set = |world: &mut World| world.cards[usize::from(id.card)].set_dark(id.port, !link, env);
+                cables::change(world, &runner.net().link, set);
+            }
+            world.found(id, found, env);
+        });
+        if told.is_ok() {
+            (self.link, self.found) = (link, Vec::new());
         }
     }
 
@@ -207,7 +229,7 @@ fn receive(segment: Arc<Segment>, ports: Vec<(PortId, Box<dyn Receiver>)>, stop:
                 entries.push(PollFd::from_borrowed_fd(descriptor, flags));
             }
         }
-        let waits = runner.has_pending() || ports.iter().any(|port| !port.found.is_empty());
+        let waits = runner.has_pending() || ports.iter().any(Port::has_news);
         let wait = match left {
             true => Some(outside::FRESH as i64),
             false if now.wrapping_sub(last) < SPIN => Some(0),
@@ -282,101 +304,5 @@ fn take_turn(
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::fd::AsFd;
-    use std::os::unix::net::{UnixDatagram, UnixStream};
-    use std::sync::atomic::{AtomicU32, Ordering};
-
-    use super::*;
-    use crate::attach::PrivateNet;
-    use crate::eventually::eventually;
-    use crate::gid_options::GidOptions;
-
-    /// A medium that is gone: its descriptor reports that without end.
-    struct Gone {
-        descriptor: OwnedFd,
-        /// How often it was asked.
-        asked: Arc<AtomicU32>,
-    }
-
-    impl Receiver for Gone {
-        fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
-            vec![(self.descriptor.as_fd(), PollFlags::IN)]
-        }
-
-        fn receive(&mut self, _: PortId, _: &mut Arrivals) -> io::Result<bool> {
-            self.asked.fetch_add(1, Ordering::Relaxed);
-            Err(io::ErrorKind::NotConnected.into())
-        }
-    }
-
-    const PORT: PortId = PortId { card: 0, port: 0 };
-
-    /// A net of one card, in this directory.
-    fn net(directory: &Path) -> (PrivateNet, Arc<Segment>) {
-        let open = |socket: &Path| Segment::attach(socket).map(Arc::new);
-        PrivateNet::start(&directory.join("net/sock"), 1, open).unwrap()
-    }
-
-    /// More frames than the kernel keeps for a socket that nobody reads.
-    #[test]
-    fn what_the_last_program_has_given_leaves() {
-        const FRAMES: usize = 50;
-        let directory = tempfile::tempdir().unwrap();
-        let (_net, segment) = net(directory.path());
-        let at = |name: &str| directory.path().join(name);
-        let peer = UnixDatagram::bind(at("peer")).unwrap();
-        let port = format!("0=dgram:{},{}", at("port").display(), at("peer").display());
-        let mut ports =
-            outside::open(&[port.parse().unwrap()], Guids::INSIDE, &GidOptions::default()).unwrap();
-        let Opened { setting, descriptors, receiver, .. } = ports.remove(0);
-        let membership = Membership::new(&*segment);
-        let area = membership.net().link.outside();
-        area.set(PORT, &setting, 0..1, None);
-        for n in 0..FRAMES {
-            let frame = [n as u8; 60];
-            outside::medium::send_whole(area.port(PORT).unwrap(), &[descriptors[0].as_fd()], &frame).unwrap();
-        }
-        let (stop, end) = UnixStream::pair().unwrap();
-        drop(end);
-        let thread = {
-            let segment = Arc::clone(&segment);
-            std::thread::spawn(move || receive(segment, vec![(PORT, receiver)], &stop.into()))
-        };
-        peer.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        let mut frame = [0; 100];
-        for announced in [0x33, 0xff] {
-            assert_eq!(peer.recv(&mut frame).map(|_| frame[0]).unwrap(), announced);
-        }
-        for n in 0..FRAMES {
-            assert_eq!((peer.recv(&mut frame).unwrap(), frame[0]), (60, n as u8));
-        }
-        thread.join().unwrap();
-    }
-
-    #[test]
-    fn a_medium_that_is_gone_is_not_asked_for_ever() {
-        let directory = tempfile::tempdir().unwrap();
-        let (_net, segment) = net(directory.path());
-        let (kind, sports) = (outside::Kind::Raw, Vec::new());
-        let setting = outside::Setting { kind, mac: [2; 6], sports, window: 1 << 16 };
-        Membership::new(&*segment).net().link.outside().set(PORT, &setting, 0..1, None);
-        let asked = Arc::new(AtomicU32::new(0));
-        // A socket whose other end is closed.
-        let (descriptor, _) = UnixStream::pair().unwrap();
-        let gone = Gone { descriptor: descriptor.into(), asked: Arc::clone(&asked) };
-        let (stop, end) = UnixStream::pair().unwrap();
-        let stop = OwnedFd::from(stop);
-        let thread = {
-            let segment = Arc::clone(&segment);
-            std::thread::spawn(move || receive(segment, vec![(PORT, Box::new(gone) as _)], &stop))
-        };
-        let often = eventually(|| asked.load(Ordering::Relaxed) >= FAILURES);
-        assert!(often, "it is asked {asked:?} times only");
-        // And no more.
-        std::thread::sleep(Duration::from_millis(200));
-        drop(end);
-        thread.join().unwrap();
-        assert_eq!(asked.load(Ordering::Relaxed), FAILURES);
-    }
-}
+#[path = "ports_tests.rs"]
+mod tests;

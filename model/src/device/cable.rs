@@ -18,22 +18,23 @@ pub(super) struct Cable {
 }
 
 impl Device {
-    /// Whether the cable of a port is pulled.
-    pub(crate) fn is_pulled(&self, port: u8) -> bool {
-        self.cables[usize::from(port) % PORTS].pulled.get()
+    /// Whether a port has a link: its cable is plugged in, and what it leads to outside has one.
+    pub(crate) fn has_link(&self, port: u8) -> bool {
+        let port = usize::from(port) % PORTS;
+        !self.cables[port].pulled.get() && !self.outside[port].dark.get()
     }
 
     /// Whether the link of a port is up at time `now` (ns), which only a link that flaps asks for.
     #[inline]
     pub fn link_at(&self, port: u8, now: impl FnOnce() -> u64) -> bool {
-        !self.is_pulled(port) && (!self.flaps() || self.flaps_at(now()).0)
+        self.has_link(port) && (!self.flaps() || self.flaps_at(now()).0)
     }
 
     /// How the link of a port is to software, by its cable; where ports are one, the first is that one.
     pub(crate) fn shows_link(&self, port: u8) -> bool {
         match self.lag.is_on() && port == 0 {
             true => self.lag.is_up(),
-            false => !self.is_pulled(port),
+            false => self.has_link(port),
         }
     }
 
@@ -51,15 +52,25 @@ impl Device {
         self.port_event(port, if up { EventKind::PORT_ACTIVE } else { EventKind::PORT_ERR }, env);
     }
 
-    /// Pulls the cable of a port or plugs it in, if that is a change.
-    #[cold]
+    /// Pulls the cable of a port or plugs it in.
     pub fn plug(&mut self, port: u8, pulled: bool, env: &mut impl Env) {
-        if self.is_pulled(port) == pulled {
-            return;
-        }
+        self.change_link(port, env, |card, port| card.cables[port].pulled = pulled.into());
+    }
+
+    /// The medium outside to which a port leads has a link, or has none any more.
+    pub fn set_dark(&mut self, port: u8, dark: bool, env: &mut impl Env) {
+        self.change_link(port, env, |card, port| card.outside[port].dark = dark.into());
+    }
+
+    #[cold]
+    fn change_link(&mut self, port: u8, env: &mut impl Env, change: impl FnOnce(&mut Self, usize)) {
+        let before = self.has_link(port);
         self.with_links(env, |card, env| {
-            card.cables[usize::from(port) % PORTS].pulled = pulled.into();
-            card.lacp_link(port, !pulled, env.now());
+            change(card, usize::from(port) % PORTS);
+            let link = card.has_link(port);
+            if link != before {
+                card.lacp_link(port, link, env.now());
+            }
         });
     }
 }

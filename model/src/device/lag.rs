@@ -96,7 +96,7 @@ impl Device {
         self.with_links(env, |card, env| {
             let (system, now) = (PortId { card: card.id, port: 0 }.mac(), env.now());
             card.lag = Lag { mode: to.mode().0, select: to.select().0, rate: to.rate().0, ..Lag::default() };
-            let links = [0, 1].map(|port| !card.is_pulled(port));
+            let links = [0, 1].map(|port| card.has_link(port));
             card.lag.lacp.begin(system, to.rate(), links, now);
         });
         Ok(())
@@ -112,7 +112,7 @@ impl Device {
             .with_mode(LagMode(self.lag.mode))
             .with_select(LagSelect(self.lag.select))
             .with_rate(fpga_regs::LacpRate(self.lag.rate))
-            .with_link_up(!self.is_pulled(number))
+            .with_link_up(self.has_link(number))
             .with_active(self.lag.is_active(number) && self.lag.member(number) == number)
             .with_qps(self.leaving_by(number));
         if !self.lag.speaks_lacp() {
@@ -149,7 +149,7 @@ impl Device {
         self.run_lacp(env);
         let active = [0, 1].map(|port| {
             let speaks = !self.lag.speaks_lacp() || self.lag.lacp.uses(port.into());
-            self.lag.is_on() && !self.is_pulled(port) && speaks
+            self.lag.is_on() && self.has_link(port) && speaks
         });
         self.lag.active = active.map(Flag::from);
         for q in self.tables.qp.range() {

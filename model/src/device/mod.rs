@@ -132,6 +132,8 @@ pub struct Outside {
     pub on: Flag,
     /// Whole frames travel by it, too.
     pub frames: Flag,
+    /// It has no link.
+    pub dark: Flag,
     /// Bytes that a queue pair may have on their way there.
     pub window: u32,
 }
@@ -301,7 +303,7 @@ impl crate::plain::Plain for Counters {}
 
 plain! {
     PortSetting { mtu, mbps }
-    Outside { on, frames, window }
+    Outside { on, frames, dark, window }
     Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, outside, cables, lag, lacp_due, links_changed, pauses, guids, salt, gids, counters, timers, tables, functions, xrc_domains, xrcds, holds, pds, mcast, rules, indirections, parts, reorder, cqs, srqs, keys, qps }
     Tables { pd, key, cq, srq, qp, function, xrcd, hold, indirection }
 }

@@ -240,7 +240,7 @@ impl WallEnv<'_> {
     ) {
         let mut owed: Owed = None;
         for arrival in list {
-            if world.cards[usize::from(id.card)].is_pulled(id.port) {
+            if !world.cards[usize::from(id.card)].has_link(id.port) {
                 world.count_cut((PortId::NOBODY, id), 1, self.now());
                 continue;
             }
@@ -288,7 +288,7 @@ impl WallEnv<'_> {
     /// Gives whole frames to those whose rules ask for them.
     fn take_whole(&mut self, world: &mut World, id: PortId, arrivals: &Arrivals) {
         for frame in arrivals.whole() {
-            if world.cards[usize::from(id.card)].is_pulled(id.port) {
+            if !world.cards[usize::from(id.card)].has_link(id.port) {
                 world.count_cut((PortId::NOBODY, id), 1, self.now());
                 continue;
             }

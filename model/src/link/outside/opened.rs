@@ -24,6 +24,8 @@ pub struct Opened {
     pub gids: Vec<GidEntry>,
     /// The largest path MTU whose packets pass.
     pub mtu: u32,
+    /// Whether its medium has a link.
+    pub link: bool,
     /// By these every process of the net sends: at least one, at most [`MAX_DESCRIPTORS`](super::area::MAX_DESCRIPTORS).
     pub descriptors: Vec<OwnedFd>,
     /// By this programs that poll receive, if they can.
@@ -46,6 +48,11 @@ pub trait Receiver: Send {
 
     /// Reads some of what has come, without waiting, and [takes](Arrivals::take) the frames in it. False: nothing is left.
     fn receive(&mut self, port: PortId, into: &mut Arrivals) -> io::Result<bool>;
+
+    /// Whether the medium had a link when [`receive`](Self::receive) was called last.
+    fn has_link(&self) -> bool {
+        true
+    }
 
     /// Sends what processes have given to be sent by this thread: one of them may wait for that, and have the cards for
     /// which this thread waits. True: some of it waits, until the medium takes more or a

@@ -11,6 +11,7 @@ use rustix::net::{
     sendmsg, socket_with, sockopt, AddressFamily, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType,
 };
 
+use super::carrier::Carrier;
 use super::message::{mtu_of, set};
 use super::opened::{path_mtu, Failed};
 use super::raw::{Found, Raw, Wire};
@@ -32,6 +33,7 @@ struct Packet {
     name: String,
     /// The interface's number, which no later one of its name has.
     index: u32,
+    carrier: Carrier,
     /// What of a message has no place where a frame is wanted.
     rest: Vec<u8>,
     /// A message whose frames are given, and their tag.
@@ -71,8 +73,9 @@ impl Packet {
         })?;
         let failed = |error| (format!("opening the interface {name}"), error);
         let index = name_to_index(&socket, name).map_err(|error| failed(error.into()))?;
+        let carrier = Carrier::of(name).map_err(failed)?;
         let rest = vec![0; LONGEST_MESSAGE];
-        let packet = Packet { socket, name: name.to_owned(), index, rest, uncut: None };
+        let packet = Packet { socket, name: name.to_owned(), index, carrier, rest, uncut: None };
         packet.bind(mac).map_err(failed)?;
         Ok(packet)
     }
@@ -179,7 +182,11 @@ fn for_host(mac: [u8; 6]) -> [libc::sock_filter; 8] {
 
 impl Wire for Packet {
     fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
-        vec![(self.socket.as_fd(), PollFlags::IN)]
+        [self.socket.as_fd(), self.carrier.as_fd()].map(|own| (own, PollFlags::IN)).into()
+    }
+
+    fn has_link(&mut self) -> bool {
+        self.carrier.is_up()
     }
 
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {

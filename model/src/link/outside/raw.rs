@@ -74,6 +74,10 @@ pub(super) trait Wire: Send {
     fn peer(&self) -> u64 {
         1
     }
+    /// Whether it has a link. Frames that are sent to one that has none are lost.
+    fn has_link(&mut self) -> bool {
+        true
+    }
     /// Reads the next frame without waiting; none if there is none. What is longer than `into` is lost.
     fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>>;
 }
@@ -110,7 +114,7 @@ pub(super) fn open(port: PortId, raw: Raw, wire: Box<dyn Wire>) -> Result<Opened
     connect(port, raw, wire).map_err(|error| ("connecting the processes to the port".to_owned(), error))
 }
 
-fn connect(port: PortId, raw: Raw, wire: Box<dyn Wire>) -> io::Result<Opened> {
+fn connect(port: PortId, raw: Raw, mut wire: Box<dyn Wire>) -> io::Result<Opened> {
     let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     // As much as the system allows, which is more for the administrator.
     if sockopt::set_socket_send_buffer_size_force(&there, ROOM).is_err() {
@@ -121,7 +125,9 @@ fn connect(port: PortId, raw: Raw, wire: Box<dyn Wire>) -> io::Result<Opened> {
     let here = Arc::new(here);
     let inbox = Arc::new(Mutex::new(Inbox::new(&here)));
     Inbox::note(&inbox, there.as_fd())?;
+    let link = wire.has_link();
     let mut receiver = RawReceiver {
+        link,
         out: Out { wire, unsent: 0 },
         here,
         inbox,
@@ -142,6 +148,7 @@ fn connect(port: PortId, raw: Raw, wire: Box<dyn Wire>) -> io::Result<Opened> {
         setting,
         gids,
         mtu,
+        link,
         descriptors: vec![there],
         shared: None,
         receiver: Box::new(receiver),
@@ -195,6 +202,8 @@ pub(super) fn ask(sockets: &[BorrowedFd<'_>], own: &GidEntry, ip: &Gid) -> io::R
 
 /// The keeper's side.
 struct RawReceiver {
+    /// Whether the medium had a link when it was looked at last.
+    link: bool,
     out: Out,
     /// Where the frames of the processes come.
     here: Arc<OwnedFd>,
@@ -234,6 +243,7 @@ impl Receiver for RawReceiver {
     }
 
     fn receive(&mut self, port: PortId, into: &mut Arrivals) -> io::Result<bool> {
+        self.link = self.out.wire.has_link();
         self.ask_again();
         self.out.unsent += self.out.wire.flush();
         let sent = self.send_given();
@@ -245,6 +255,10 @@ impl Receiver for RawReceiver {
         let lost = std::mem::take(&mut self.neighbours.lost);
         into.drop(Drop::Unsent, std::mem::take(&mut self.out.unsent) + lost);
         Ok(came? | sent)
+    }
+
+    fn has_link(&self) -> bool {
+        self.link
     }
 
     fn forward(&mut self) -> bool {
@@ -327,10 +341,10 @@ impl RawReceiver {
         self.neighbours.receive(now_ns(), frame, ours, &mut |frame: &[u8]| out.put(frame))
     }
 
-    /// Tells a peer that has come of the port's addresses, and asks it for those that are looked for. A medium that refuses
-    /// that, such as an interface that is down, is tried again.
+    /// Tells a peer that has come, or a link that is there again, of the port's addresses, and asks for those that are looked for.
+    /// A medium that refuses that is tried again.
     fn announce(&mut self) {
-        let peer = self.out.wire.peer();
+        let peer = if self.link { self.out.wire.peer() } else { 0 };
         if std::mem::replace(&mut self.peer, peer) != peer {
             self.neighbours.forget();
             self.unannounced = (peer != 0).then_some(0);

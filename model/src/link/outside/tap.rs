@@ -8,6 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use rustix::event::PollFlags;
 
+use super::carrier::Carrier;
 use super::message::mtu_of;
 use super::opened::path_mtu;
 use super::raw::{Found, Raw, Wire};
@@ -17,6 +18,7 @@ use crate::packet::PortId;
 /// A TAP interface, held.
 struct Tap {
     file: File,
+    carrier: Carrier,
 }
 
 /// Opens it.
@@ -34,7 +36,9 @@ pub(super) fn open(card: (PortId, Guids), name: &str) -> Found {
         };
         (what, error)
     })?;
-    Ok((Box::new(Tap { file }), Raw::own(card, path_mtu(mtu_of(name).unwrap_or(1500)))))
+    let carrier =
+        Carrier::of(name).map_err(|error| (format!("asking whether the interface {name} is up"), error))?;
+    Ok((Box::new(Tap { file, carrier }), Raw::own(card, path_mtu(mtu_of(name).unwrap_or(1500)))))
 }
 
 /// Opens a TAP interface of this process's network namespace, or makes it, with these flags (IFF_TAP and others). Reads and
@@ -61,7 +65,11 @@ pub fn open_tap(name: &str, flags: libc::c_int) -> io::Result<File> {
 
 impl Wire for Tap {
     fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
-        vec![(self.file.as_fd(), PollFlags::IN)]
+        [self.file.as_fd(), self.carrier.as_fd()].map(|own| (own, PollFlags::IN)).into()
+    }
+
+    fn has_link(&mut self) -> bool {
+        self.carrier.is_up()
     }
 
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {

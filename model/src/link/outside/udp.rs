@@ -76,7 +76,7 @@ pub fn open(port: PortId, address: IpAddr) -> Result<Opened, Failed> {
     let shared = receiver.try_clone().map_err(|error| ("copying a descriptor".to_owned(), error))?;
     let receiver = Box::new(UdpReceiver { socket: receiver, reader: Reader::new(address) });
     let (gids, mtu) = (vec![GidEntry::new(gid)], mtu(address));
-    Ok(Opened { port, setting, gids, mtu, descriptors, shared: Some(shared), receiver })
+    Ok(Opened { port, setting, gids, mtu, link: true, descriptors, shared: Some(shared), receiver })
 }
 
 /// Why an address cannot be had, and what to do.

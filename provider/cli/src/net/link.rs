@@ -60,6 +60,12 @@ pub fn link(args: LinkArgs) -> Result<u8> {
     let socket = net.socket();
     if let (Some(PortName(port)), Some(to)) = (args.port, args.to) {
         let up = plug(&socket, port, to == To::Down)?;
+        if to == To::Up && !up {
+            model::tell!(
+                "verbena: {} is plugged in, and down still: there is no link at its other end",
+                PortName(port)
+            );
+        }
         return shown(&net, port, up).map(|()| 0);
     }
     let all = cables(&socket)?;

@@ -1,0 +1,245 @@
+//! Ports that carry frames of network interfaces, in networks of the tests' own: TAP interfaces on a bridge, packet sockets beside
+//! two kernels.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use tests::is_root;
+use tests::stock::{need, verbena, Ended, Program};
+
+use super::raw::LIMIT;
+
+/// Two nets on two TAP interfaces of a bridge of the kernel, in a network of the test's own; each byte is compared.
+#[test]
+fn tap_interfaces_on_a_bridge() {
+    need("ibv_rc_pingpong");
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = r#"
+        set -e
+        ip link set lo up
+        ip link add bridge type bridge
+        for tap in tap0 tap1; do
+            ip tuntap add "$tap" mode tap
+            ip link set "$tap" mtu 4200 master bridge up
+        done
+        ip link set bridge up
+        run() { "$VERBENA" run -q --net "$1" --port "$2" -- $PINGPONG -d "$3" -g 1 -c -n 100 -p 18515 $4; }
+        run one 0=tap:tap0 verbena0 >one 2>&1 &
+        for i in $(seq 300); do
+            grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6 && break
+            sleep 0.1
+        done
+        run other 1=tap:tap1 verbena1 127.0.0.1 || { cat one; false; }
+        wait $! || { cat one; false; }
+        cat one
+    "#;
+    let said = in_own_network(script, directory.path(), 2 * LIMIT);
+    assert_eq!(said.matches("100 iters in").count(), 2, "{said}");
+}
+
+/// Two network namespaces, this one and that of `on_two`, with an interface each at the ends of one cable; waits for who listens for
+/// the TCP of perftest's programs.
+const TWO_KERNELS: &str = r#"
+    set -e
+    unshare --net sleep 1000 &
+    two=$!
+    trap 'kill $two' EXIT
+    until [ "$(readlink /proc/$two/ns/net)" != "$(readlink /proc/$$/ns/net)" ]; do sleep 0.01; done
+    ip link add eth0 mtu 4200 type veth peer name eth0 mtu 4200 netns $two
+    on_two() { nsenter --target $two --net "$@"; }
+    for side in '' on_two; do
+        number=1; [ -z "$side" ] || number=2
+        $side ip link set lo up
+        $side ip addr add 192.0.2.$number/24 dev eth0
+        $side ip link set eth0 up
+    done
+    listens() {
+        for i in $(seq 300); do
+            grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6 && return
+            sleep 0.1
+        done
+        cat out; false
+    }
+"#;
+
+/// Two nets, each on the link of an interface of its own network namespace, which the kernels use too: they carry perftest's TCP.
+/// An interface goes down for a moment, which costs some packets.
+#[test]
+fn packet_sockets_beside_two_kernels() {
+    need("ibv_rc_pingpong");
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = r#"
+        one() { "$VERBENA" run -q --net one --port 0=packet:eth0 --gid 0=10.107.0.1,vlan=107 -- "$@"; }
+        two() { on_two "$VERBENA" run -q --net two --port 1=packet:eth0 --gid 1=10.107.0.2,vlan=107 -- "$@"; }
+        # The last one is in a VLAN.
+        for gid in 0 1 2; do
+            one $PINGPONG -d verbena0 -g $gid -c -n 200 -s 20000 -p 18515 >out 2>&1 &
+            listens
+            two $PINGPONG -d verbena1 -g $gid -c -n 200 -s 20000 -p 18515 192.0.2.1 || { cat out; false; }
+            wait $! || { cat out; false; }
+            cat out
+        done
+        # The GID of the VLAN is of that, and not of a provider's VLAN (802.1ad) of its number.
+        one sleep 1000 &
+        held=$!
+        for kind in 8100 88a8; do
+            on_two python3 -c "$ASK" $kind
+        done
+        kill $held
+        one ib_write_bw -d verbena0 -u 18 -D 10 -s 20000 >out 2>&1 &
+        listens
+        two ib_write_bw -d verbena1 -u 18 -D 10 -s 20000 192.0.2.1 >other 2>&1 &
+        client=$!
+        # Not while both still begin, by TCP: once packets flow.
+        sent() { awk '$1 == "eth0:" { print $11 }' /proc/net/dev; }
+        before=$(sent)
+        for i in $(seq 600); do
+            [ $(($(sent) - before)) -lt 500 ] || break
+            sleep 0.1
+        done
+        [ $(($(sent) - before)) -ge 500 ] || { cat out other; false; }
+        ip link set eth0 down
+        sleep 0.2
+        ip link set eth0 up
+        wait $client || { cat out other; false; }
+        echo "a pause is survived"
+    "#;
+    let said = in_own_network(&[TWO_KERNELS, script].concat(), directory.path(), 3 * LIMIT);
+    assert_eq!(said.matches("200 iters in").count(), 6, "{said}");
+    assert!(said.contains("8100: an answer\n88a8: silence\n"), "{said}");
+    assert!(said.contains("a pause is survived"), "{said}");
+}
+
+/// A port is down while its interface is, or has no signal, as is that of a net that starts then; what is told again when
+/// there is a link are its addresses.
+#[test]
+fn the_link_of_a_port_is_that_of_its_interface() {
+    need("ibv_rc_pingpong");
+    need("ibv_asyncwatch");
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = r#"
+        ip tuntap add tap0 mode tap
+        until_said() {
+            for i in $(seq 600); do
+                ! "$@" | grep -q "$said" || { echo "$what: $said"; return; }
+                sleep 0.05
+            done
+            "$@"; echo "not: $what: $said"; false
+        }
+        ports() { "$VERBENA" link --net one; }
+        state() { "$VERBENA" run -q --net one -- ibv_devinfo -d verbena0 -i 1; }
+        "$VERBENA" run -q --net one --port 0=packet:eth0 --port 0.2=tap:tap0 -- ibv_asyncwatch -d verbena0 >events &
+        held=$!
+        what='at first' said='verbena0/1 up'; until_said ports
+        said='verbena0/2 down'; until_said ports
+        ip link set tap0 up
+        what='tap0 up' said='verbena0/2 up'; until_said ports
+        on_two ip link set eth0 down
+        what='no signal' said='verbena0/1 down'; until_said ports
+        said=PORT_DOWN; until_said state
+        said='PORT_ERR (10), port 1'; until_said cat events
+        "$VERBENA" link --net one verbena0/1 up
+        said='verbena0/1 down'; until_said ports
+        on_two ip link set eth0 up
+        what='a signal' said='verbena0/1 up'; until_said ports
+        said=PORT_ACTIVE; until_said state
+        said='PORT_ACTIVE (9), port 1'; until_said cat events
+        "$VERBENA" link --net one verbena0/1 down
+        ip link set eth0 down
+        ip link set eth0 up
+        what='pulled' said='verbena0/1 down'; until_said ports
+        "$VERBENA" link --net one verbena0/1 up
+        what='plugged in' said='verbena0/1 up'; until_said ports
+        two() { on_two "$VERBENA" run -q --net two --port 1=packet:eth0 -- "$@"; }
+        "$VERBENA" run -q --net one -- $PINGPONG -d verbena0 -g 0 -c -n 100 -p 18515 >out 2>&1 &
+        server=$!
+        listens
+        two $PINGPONG -d verbena1 -g 0 -c -n 100 -p 18515 192.0.2.1 || { cat out; false; }
+        wait $server || { cat out; false; }
+        cat out
+        kill $held
+    "#;
+    let said = in_own_network(&[TWO_KERNELS, script].concat(), directory.path(), 2 * LIMIT);
+    assert_eq!(said.matches("100 iters in").count(), 2, "{said}");
+}
+
+/// Of packets that the other side's kernel sends at once, the interface at the end of a cable between namespaces gives one message: it is
+/// cut, as that of a real network would be.
+#[test]
+fn packet_sockets_get_frames_though_the_interface_does_not_cut() {
+    need("ibv_rc_pingpong");
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = r#"
+        one() { "$VERBENA" run -q --net one --port 0=udp:192.0.2.1 -- "$@"; }
+        two() { on_two "$VERBENA" run -q --net two --port 1=packet:eth0 --gid 1=192.0.2.22 -- "$@"; }
+        one $PINGPONG -d verbena0 -g 0 -c -n 200 -s 60000 -p 18515 >out 2>&1 &
+        listens
+        two $PINGPONG -d verbena1 -g 2 -c -n 200 -s 60000 -p 18515 192.0.2.1 || { cat out; false; }
+        wait $! || { cat out; false; }
+        cat out
+    "#;
+    let said = in_own_network(&[TWO_KERNELS, script].concat(), directory.path(), 2 * LIMIT);
+    assert_eq!(said.matches("200 iters in").count(), 2, "{said}");
+}
+
+/// Asks for 10.107.0.1 in VLAN 107, by a tag of the EtherType that is its argument: for long in the customers' VLAN, where there
+/// is an answer, and for two seconds in that of a provider.
+const ASK: &str = "
+import socket, struct, sys, time
+tag = int(sys.argv[1], 16)
+link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+link.bind(('eth0', 0))
+link.settimeout(0.1)
+mac = link.getsockname()[4]
+request = struct.pack('!HHBBH6s4s6s4s', 1, 0x800, 6, 4, 1, mac, bytes([10, 107, 0, 9]), bytes(6), bytes([10, 107, 0, 1]))
+request = b'\\xff' * 6 + mac + struct.pack('!HHH', tag, 107, 0x806) + request
+end = time.monotonic() + (60 if tag == 0x8100 else 2)
+said = 'silence'
+while said == 'silence' and time.monotonic() < end:
+    link.send(request)
+    try:
+        came = link.recv(2000)
+        # The kernel takes the tag out.
+        if came[12:14] == b'\\x08\\x06' and came[21] == 2 and came[28:32] == bytes([10, 107, 0, 1]):
+            said = 'an answer'
+    except TimeoutError:
+        pass
+print(f'{tag:x}: {said}')
+";
+
+/// What a pingpong says when the other end did not run for half a second (IBV_WC_RETRY_EXC_ERR). The other end waits on.
+const BUSY: &str = "transport retry counter exceeded";
+const PINGPONG: &str = "timeout 40 ibv_rc_pingpong";
+
+/// Runs a script of bash in a network namespace of its own, as root there. What it says; it has to end well within `limit`, once
+/// of three times if the machine is busy.
+fn in_own_network(script: &str, directory: &Path, limit: Duration) -> String {
+    let mut n = 0;
+    loop {
+        n += 1;
+        let own = directory.join(n.to_string());
+        std::fs::create_dir(&own).expect("a directory");
+        let ended = attempt(script, &own, limit);
+        if ended.good() {
+            return ended.said;
+        }
+        let again = n < 3 && ended.said.contains(BUSY);
+        assert!(again, "attempt {n} of three: {}; it said:\n{}", ended.how(), ended.said);
+    }
+}
+
+fn attempt(script: &str, directory: &Path, limit: Duration) -> Ended {
+    let mut command = Command::new("unshare");
+    // As root without a user namespace, which not every system allows.
+    if !is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command.args(["--net", "bash", "-c", script]).current_dir(directory);
+    command
+        .env("VERBENA", verbena())
+        .env("ASK", ASK)
+        .env("PINGPONG", PINGPONG)
+        .env("XDG_RUNTIME_DIR", directory);
+    Program::start(command).wait(limit)
+}
