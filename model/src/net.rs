@@ -5,6 +5,7 @@
 
 use std::borrow::Borrow;
 use std::cell::UnsafeCell;
+use std::fs::Metadata;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -69,12 +70,12 @@ impl Net {
     ///
     /// # Safety
     /// No other process has joined the segment.
-    pub unsafe fn simulate(&self, profile: &Profile, trace: Option<&Path>, link: &LinkOptions) {
+    pub unsafe fn simulate(&self, profile: &Profile, trace: Option<(&Path, &Metadata)>, link: &LinkOptions) {
         // SAFETY: as the caller promises.
         let sim = unsafe { &mut *self.sim.get() };
         sim.profile = *profile;
-        if let Some(path) = trace {
-            sim.trace.start(path);
+        if let Some((path, made)) = trace {
+            sim.trace.start(path, made);
         }
         if let Some(switch) = &link.switch {
             sim.switch.start(switch, Fabric::default(), profile);

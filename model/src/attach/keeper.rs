@@ -102,14 +102,18 @@ pub fn run_keeper(socket: &Path, options: impl Into<NetOptions>) -> Result<(), K
     let timed = clock.is_some() || (link.switch.is_none() && link.cc.is_none());
     assert!(timed, "packets have rates, and a switch queues, only in simulated time");
     let mut files = Vec::new();
-    if let Some(capture) = &link.capture {
-        let made = capture::create(capture);
-        files.push(made.map_err(|error| KeeperError::file("capture", &capture.path, error))?);
-    }
-    if let (Some(path), Some(profile)) = (&trace, &clock) {
-        let made = trace::create(path, profile, cards);
-        files.push(made.map_err(|error| KeeperError::file("trace", path, error))?);
-    }
+    let mut keep = |(file, made)| {
+        files.push(file);
+        made
+    };
+    let captured = link.capture.as_ref().map(|capture| {
+        capture::create(capture).map_err(|error| KeeperError::file("capture", &capture.path, error))
+    });
+    let captured = captured.transpose()?.map(&mut keep);
+    let traced = trace.as_ref().zip(clock.as_ref()).map(|(path, profile)| {
+        trace::create(path, profile, cards).map_err(|error| KeeperError::file("trace", path, error))
+    });
+    let traced = traced.transpose()?.map(&mut keep);
     // That the cards are lost is said once.
     let said = Rc::new(Once::new());
     let said_of = Rc::clone(&said);
@@ -127,10 +131,10 @@ pub fn run_keeper(socket: &Path, options: impl Into<NetOptions>) -> Result<(), K
             let membership = Membership::new(segment);
             let net = membership.net();
             notes.write(net);
-            net.link.init(&link, capture::HEADER);
+            net.link.init(&link, captured.as_ref());
             if let Some(profile) = &clock {
                 // SAFETY: no other process has joined yet.
-                unsafe { net.simulate(profile, trace.as_deref(), &link) };
+                unsafe { net.simulate(profile, trace.as_deref().zip(traced.as_ref()), &link) };
             }
             // SAFETY: as above.
             let world: &mut World = unsafe { &mut *net.world.get() };

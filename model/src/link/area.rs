@@ -1,16 +1,17 @@
 //! What a net's wire keeps in the segment.
 
 use crate::plain::plain;
+use std::fs::Metadata;
 use std::io::Error;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use super::capture::HEADER;
 use super::faults::{Fate, FaultArea, Look, RuleUse, Time};
 use super::late::LateArea;
 use super::live::{Live, View};
 use super::options::{LinkOptions, Wire};
 use super::outside::OutsideArea;
+use crate::claimed::Place;
 use crate::packet::PortId;
 use crate::segment::{now_ns, Segment};
 use crate::world::World;
@@ -27,22 +28,19 @@ const BONDS: u32 = 64;
 /// Stands for an error without a number.
 const EIO: i32 = 5;
 
-/// Longest path of a capture file.
-pub(super) const MAX_PATH: usize = 4096;
-
 /// The wire's part of a net. Zero is the fast wire, not recorded. The options are written once, before
 /// the segment is shared; the rest is accessed with the segment's lock.
 #[repr(C, align(128))]
 pub struct LinkArea {
     mode: AtomicU32,
     snaplen: AtomicU32,
-    path_len: AtomicU32,
     /// The card whose view is recorded, plus one; 0: what all cards send.
     seen_by: AtomicU32,
     /// When the net started (ns), by the machine's clock.
     started: AtomicU64,
     busy: Busy,
-    path: [AtomicU8; MAX_PATH],
+    /// The capture file.
+    file: Place,
     outside: OutsideArea,
     live: Live,
 }
@@ -105,9 +103,9 @@ impl Mode {
 }
 
 impl LinkArea {
-    /// Notes the options. The capture file has a header of `header` bytes. Ports with a medium outside of the segment
+    /// Notes the options, and the capture file, which has its header. Ports with a medium outside of the segment
     /// are [noted](OutsideArea::set) first.
-    pub fn init(&self, options: &LinkOptions, header: u64) {
+    pub(crate) fn init(&self, options: &LinkOptions, captured: Option<&Metadata>) {
         let mut mode = if self.outside.any() { OUTSIDE } else { 0 };
         self.started.store(now_ns(), Ordering::Relaxed);
         if options.wire == Wire::Exact {
@@ -117,14 +115,12 @@ impl LinkArea {
                 self.busy.faults.init(&options.faults);
             }
         }
-        if let Some(capture) = &options.capture {
+        if let Some((capture, made)) = options.capture.as_ref().zip(captured) {
             mode |= CAPTURE;
-            let bytes = capture.path.as_os_str().as_bytes();
-            self.path.iter().zip(bytes).for_each(|(to, &from)| to.store(from, Ordering::Relaxed));
-            self.path_len.store(bytes.len().min(MAX_PATH) as u32, Ordering::Relaxed);
+            self.file.note(&capture.path, made);
             self.snaplen.store(capture.snaplen, Ordering::Relaxed);
             self.seen_by.store(capture.card.map_or(0, |card| u32::from(card) + 1), Ordering::Relaxed);
-            self.busy.recorded.store(header, Ordering::Relaxed);
+            self.busy.recorded.store(HEADER, Ordering::Relaxed);
         }
         self.mode.store(mode, Ordering::Release);
     }
@@ -247,10 +243,9 @@ impl LinkArea {
         self.snaplen.load(Ordering::Relaxed) as usize
     }
 
-    pub(super) fn path(&self) -> PathBuf {
-        let len = (self.path_len.load(Ordering::Relaxed) as usize).min(MAX_PATH);
-        let bytes = self.path[..len].iter().map(|byte| byte.load(Ordering::Relaxed)).collect();
-        std::ffi::OsString::from_vec(bytes).into()
+    /// The capture file.
+    pub(super) fn file(&self) -> &Place {
+        &self.file
     }
 
     /// A process could not record, and has stopped recording.
@@ -271,6 +266,6 @@ impl LinkArea {
 }
 
 plain! {
-    LinkArea { mode, snaplen, path_len, seen_by, started, busy, path, outside, live }
+    LinkArea { mode, snaplen, seen_by, started, busy, file, outside, live }
     Busy { faults, recorded, lost, late }
 }

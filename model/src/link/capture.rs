@@ -5,15 +5,15 @@
 //! segment knows the file to be whole: the next write overwrites what a process killed in the middle of one
 //! left there.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 
-use super::area::{LinkArea, MAX_PATH};
+use super::area::LinkArea;
 use super::live::Seen;
 use super::options::Capture;
-use crate::claimed;
+use crate::claimed::{self, Made};
 
 /// Bytes collected before they are written in the middle of a run.
 const BATCH: usize = 1 << 20;
@@ -24,7 +24,7 @@ const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
 const LINKTYPE_ETHERNET: u32 = 1;
 
 /// Makes the file, empty but for its header, which is the net's as long as this is held (see [`claimed`]).
-pub(crate) fn create(capture: &Capture) -> io::Result<File> {
+pub(crate) fn create(capture: &Capture) -> io::Result<Made> {
     let mut header = Vec::with_capacity(HEADER as usize);
     header.extend(MAGIC_NANOSECONDS.to_le_bytes());
     header.extend(2u16.to_le_bytes());
@@ -32,7 +32,7 @@ pub(crate) fn create(capture: &Capture) -> io::Result<File> {
     header.extend([0; 8]);
     header.extend(capture.snaplen.to_le_bytes());
     header.extend(LINKTYPE_ETHERNET.to_le_bytes());
-    claimed::make(&capture.path, MAX_PATH, &header)
+    claimed::make(&capture.path, &header)
 }
 
 /// Cuts off what a process killed in the middle of a write left after the whole records. Only with the
@@ -42,7 +42,7 @@ pub fn trim(area: &LinkArea) {
         return;
     }
     // A file that was removed meanwhile needs no cut.
-    if let Ok(file) = OpenOptions::new().write(true).open(area.path()) {
+    if let Ok(file) = area.file().open() {
         let whole = area.recorded().load(Ordering::Relaxed);
         if file.metadata().is_ok_and(|file| file.len() > whole) {
             let _ = file.set_len(whole);
@@ -85,7 +85,7 @@ impl Recorder {
         if let Err(error) = self.write(area) {
             self.failed = true;
             area.lose(&error);
-            tell!("verbena: {}: {error}: this process records no more frames", area.path().display());
+            tell!("verbena: {}: {error}: this process records no more frames", area.file().path().display());
         }
         self.batch.clear();
     }
@@ -93,7 +93,7 @@ impl Recorder {
     fn write(&mut self, area: &LinkArea) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
-            none => none.insert(OpenOptions::new().write(true).open(area.path())?),
+            none => none.insert(area.file().open()?),
         };
         let at = area.recorded().load(Ordering::Relaxed);
         file.write_all_at(&self.batch, at)?;

@@ -5,15 +5,13 @@
 //! a program does by an event of its own ([`Event::Span`](super::event::Event::Span)). So the same run gives the same
 //! file. Spans gather in the segment, and the process that fills the batch writes it; the keeper writes the rest.
 
-use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
+use std::fs::Metadata;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::claimed;
+use crate::claimed::{self, Made, Place};
 use crate::dma::Addr;
 use crate::packet::Packet;
 use crate::plain::{plain, Flag, Plain};
@@ -25,8 +23,6 @@ pub const MAGIC: &[u8; 8] = b"VBTRACE1";
 pub const HEADER: usize = 64;
 /// Bytes of a record.
 pub const RECORD: usize = 40;
-/// Longest path of the file.
-const MAX_PATH: usize = 4096;
 /// Spans that gather before they are written.
 const BATCH: usize = 4096;
 /// Completions that were written and not yet reaped, of which the time is kept.
@@ -207,8 +203,8 @@ pub struct Unread {
 pub struct Trace {
     /// Written before anybody else has the segment; off again when the file cannot be written.
     on: AtomicU32,
-    path_len: u32,
-    path: [u8; MAX_PATH],
+    /// The file.
+    file: Place,
     /// Bytes of the file that are whole.
     written: u64,
     count: u32,
@@ -220,21 +216,19 @@ pub struct Trace {
 }
 
 /// Makes the file, empty but for its header, which is the net's as long as this is held (see [`claimed`]).
-pub(crate) fn create(path: &Path, profile: &Profile, cards: u8) -> io::Result<File> {
+pub(crate) fn create(path: &Path, profile: &Profile, cards: u8) -> io::Result<Made> {
     let mut header = [0; HEADER];
     header[..8].copy_from_slice(MAGIC);
     header[8..12].copy_from_slice(&(RECORD as u32).to_le_bytes());
     header[12..16].copy_from_slice(&u32::from(cards).to_le_bytes());
     header[24..40].copy_from_slice(&profile.name);
-    claimed::make(path, MAX_PATH, &header)
+    claimed::make(path, &header)
 }
 
 impl Trace {
     /// Records go to this file, made by [`create`].
-    pub fn start(&mut self, path: &Path) {
-        let bytes = path.as_os_str().as_bytes();
-        self.path[..bytes.len()].copy_from_slice(bytes);
-        self.path_len = bytes.len() as u32;
+    pub fn start(&mut self, path: &Path, made: &Metadata) {
+        self.file.note(path, made);
         self.written = HEADER as u64;
         self.on.store(1, Ordering::Relaxed);
     }
@@ -265,12 +259,10 @@ impl Trace {
             return;
         }
         let bytes: Vec<u8> = spans.iter().flat_map(Span::encode).collect();
-        let path = Path::new(OsStr::from_bytes(&self.path[..self.path_len as usize]));
-        let file = OpenOptions::new().write(true).open(path);
-        match file.and_then(|file| file.write_all_at(&bytes, self.written)) {
+        match self.file.open().and_then(|file| file.write_all_at(&bytes, self.written)) {
             Ok(()) => self.written += bytes.len() as u64,
             Err(error) => {
-                tell!("verbena: the trace ends: {}: {error}", path.display());
+                tell!("verbena: the trace ends: {}: {error}", self.file.path().display());
                 self.on.store(0, Ordering::Relaxed);
                 self.lost = error.raw_os_error().unwrap_or(libc::EIO);
             }
@@ -342,7 +334,7 @@ plain! {
     Subject { card, port, place, responder, qpn, message, process }
     Span { start, end, phase, subject, index, bytes }
     Unread { entry, qp, recv, span }
-    Trace { on, path_len, path, written, count, unread_count, lost, batch, unread }
+    Trace { on, file, written, count, unread_count, lost, batch, unread }
 }
 
 #[cfg(test)]
