@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use model::attach::{receives_waiting, simulated_time};
+use tests::pcap::records;
 use tests::stock::{alone, compile_c, need, rows, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -144,14 +145,14 @@ fn runs_are_the_same(commands: &[(&str, &str)]) {
             let options = ["--card", "f10a", "--wire", "exact", "--pcap", pcap.to_str().expect("UTF-8")];
             let figures = run(&net, &options, program, arguments);
             net.expect_gone();
-            (figures, frames(&pcap))
+            (figures, records(&pcap, 65_535))
         });
         assert_eq!(results[0].0, results[1].0, "{program} {arguments}");
         let lengths = results.each_ref().map(|(_, frames)| frames.iter().map(|f| f.len).collect::<Vec<_>>());
         assert_eq!(lengths[0], lengths[1], "{program} {arguments}");
-        let gaps = results
-            .each_ref()
-            .map(|(_, frames)| frames.windows(2).map(|pair| pair[1].at - pair[0].at).collect::<Vec<u64>>());
+        let gaps = results.each_ref().map(|(_, frames)| {
+            frames.windows(2).map(|pair| pair[1].time - pair[0].time).collect::<Vec<u64>>()
+        });
         assert_eq!(gaps[0], gaps[1], "{program} {arguments}");
     }
 }
@@ -202,25 +203,4 @@ fn frames_share_a_port_with_rdma() {
     let last = with_write.max(with_frames);
     assert!(last >= wire && last <= frames + write, "{times:?}, and {wire} us on the wire");
     assert!((with_write - with_frames).abs() < 0.1 * last, "{times:?}");
-}
-
-/// A recorded frame.
-struct Frame {
-    /// When its first bit left (ns).
-    at: u64,
-    /// Its bytes, without check sequence.
-    len: u32,
-}
-
-fn frames(pcap: &Path) -> Vec<Frame> {
-    let bytes = fs::read(pcap).expect("the capture");
-    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-    let (mut at, mut frames) = (24, Vec::new());
-    while at + 16 <= bytes.len() {
-        let time = u64::from(word(at)) * 1_000_000_000 + u64::from(word(at + 4));
-        let (kept, len) = (word(at + 8) as usize, word(at + 12));
-        frames.push(Frame { at: time, len });
-        at += 16 + kept;
-    }
-    frames
 }

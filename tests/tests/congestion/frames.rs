@@ -1,30 +1,16 @@
 //! Marks and notifications as frames, and what the cards count of them.
 
-use std::path::Path;
-
 use driver::SendWr;
 use fpga_regs::regs::port;
 use fpga_regs::{QpType, WqeOpcode};
 use model::attach::{NetOptions, SegmentCard};
 use model::link::{Capture, LinkOptions, Wire};
 use model::wire::{frame, BthOpcode};
+use tests::pcap::{records, Record};
 use tests::{connect, Net, Options, QKEY};
 
 use crate::traffic::{at_40g, Traffic};
 use crate::{incast, MS};
-
-/// The frames of a pcap file.
-fn frames(path: &Path) -> Vec<Vec<u8>> {
-    let bytes = std::fs::read(path).expect("the capture");
-    let mut rest = &bytes[24..];
-    let mut found = Vec::new();
-    while !rest.is_empty() {
-        let len = u32::from_le_bytes(rest[8..12].try_into().unwrap()) as usize;
-        found.push(rest[16..16 + len].to_vec());
-        rest = &rest[16 + len..];
-    }
-    found
-}
 
 /// As card 0, to which all send, sees them: packets that can be marked, some that are, and notifications for them, not more
 /// often than every 50 us to each sender. All have right check sums, as the frames are checked by the cards, too.
@@ -32,7 +18,7 @@ fn frames(path: &Path) -> Vec<Vec<u8>> {
 fn marks_and_notifications_are_in_the_frames() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("congestion.pcap");
-    let capture = Some(Capture { path: path.clone(), snaplen: 65_535, card: Some(0) });
+    let capture = Some(Capture { path: path.clone(), snaplen: Capture::WHOLE, card: Some(0) });
     let link = LinkOptions { wire: Wire::Exact, capture, ..LinkOptions::default() };
     let mut traffic = Traffic::on(at_40g(), "pfc", Some("dcqcn"), &incast(3), link);
     traffic.run_until(MS);
@@ -46,7 +32,7 @@ fn marks_and_notifications_are_in_the_frames() {
     traffic.finish();
     drop(traffic);
     let (mut seen, mut notifications, mut able) = (0, 0, 0);
-    for bytes in frames(&path) {
+    for Record { kept: bytes, .. } in records(&path, Capture::WHOLE) {
         let frame = frame::decode(&bytes).expect("a frame with right check sums");
         if frame.headers.bth.opcode == BthOpcode::CNP {
             notifications += 1;
@@ -79,7 +65,7 @@ fn received_multicast_is_recorded() {
     const GROUP: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 224, 1, 2, 3];
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("multicast.pcap");
-    let capture = Some(Capture { path: path.clone(), snaplen: 65_535, card: Some(1) });
+    let capture = Some(Capture { path: path.clone(), snaplen: Capture::WHOLE, card: Some(1) });
     let switch = Some("default".parse().expect("a switch"));
     let link = LinkOptions { wire: Wire::Exact, capture, switch, ..LinkOptions::default() };
     let net = Net::with(NetOptions { clock: Some(at_40g()), link, ..NetOptions::from(2) });
@@ -96,8 +82,8 @@ fn received_multicast_is_recorded() {
     assert_eq!(y.expect(1).byte_len, 40 + 100);
     x.expect(2);
     drop((clock, ah, x, y, net));
-    let frames = frames(&path);
-    let [bytes] = &frames[..] else { panic!("{} frames", frames.len()) };
-    let frame = frame::decode(bytes).expect("a frame");
+    let frames = records(&path, Capture::WHOLE);
+    let [record] = &frames[..] else { panic!("{} frames", frames.len()) };
+    let frame = frame::decode(&record.kept).expect("a frame");
     assert_eq!((frame.headers.bth.dest_qp, frame.payload.len()), (0xff_ffff, 100));
 }

@@ -1,7 +1,6 @@
 //! Unmodified programs, one here on the card and one in the guest on rxe, in both directions.
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use driver::Registers;
@@ -10,6 +9,7 @@ use model::attach::{listeners, SegmentCard};
 
 use super::{programs, SHORT};
 use tests::guest::{Link, Rxe};
+use tests::pcap::records;
 use tests::stock::{free_port, need, wait_until_listening, Program, StockNet};
 
 /// A pair of programs; the machine may be busy.
@@ -55,8 +55,7 @@ impl Beside {
     /// The same guest with a new net, after the net of before was killed, first its keeper, then a program.
     pub fn killed(self, program: Program) -> Beside {
         let Beside { rxe, net, keeper, started, .. } = self;
-        let killed = Command::new("kill").args(["-9", &net.keeper().to_string()]).status();
-        assert!(killed.is_ok_and(|status| status.success()), "the keeper was not killed");
+        net.signal_keeper(libc::SIGKILL);
         program.signal(libc::SIGKILL);
         drop((program, keeper, net));
         Beside::with(rxe, started, &[])
@@ -95,13 +94,7 @@ impl Beside {
         self.expect_undamaged();
         drop(self.keeper);
         self.net.expect_gone();
-        let record = std::fs::read(&self.record).expect("the record");
-        let (mut at, mut count) = (24, 0);
-        while let Some(length) = record.get(at + 8..at + 12) {
-            at += 16 + u32::from_le_bytes(length.try_into().expect("four bytes")) as usize;
-            count += 1;
-        }
-        count
+        records(&self.record, 64).len()
     }
 
     /// The card's address of this family, and rxe's: the link-local one of IPv6.
