@@ -15,7 +15,7 @@
 //! | `toeplitz` | hashes of frames |
 //! | `stock` | stock programs, as processes on a net of their own |
 //! | `stop` | threads of which one may fail |
-//! | `root` | whether the tests are root's |
+//! | `root` | whether the tests are root's, and namespaces as these may have them |
 //! | `wait` | [`wait_for`], until something is so |
 //! | `guest` | a virtual machine with VFIO |
 #![allow(unsafe_code)]
@@ -45,7 +45,7 @@ pub use events::{event_within, expect_async, expect_completion_event, expect_no_
 pub use expect::{on_one_and_two_cards, Cards, Side};
 pub use net::Net;
 pub use peer::{connect, join, Options, Peer, QKEY};
-pub use root::is_root;
+pub use root::{is_root, unshare};
 pub use seed::{seed, Random};
 pub use stop::Stop;
 pub use toeplitz::SUITE;

@@ -3,8 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+
+use tests::stock::{running, wait_for, Program};
 
 /// A cargo whose commands start a program, say which, and wait for it.
 const CARGO: &str = "#!/bin/sh
@@ -12,17 +13,6 @@ sleep 60 &
 echo $! >\"$1\"
 wait
 ";
-
-fn within_a_minute<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + Duration::from_secs(60);
-    loop {
-        if let Some(found) = done() {
-            return found;
-        }
-        assert!(Instant::now() < until, "not within a minute: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
 
 /// In a project of nothing but the script, with that cargo: the build is begun, and `cargo fmt` is the step that runs.
 #[test]
@@ -40,17 +30,15 @@ fn what_runs_ends_with_the_script() {
     write("cargo", CARGO);
     let path = format!("{}:{}", root.display(), std::env::var("PATH").unwrap());
     let mut check = Command::new(root.join("tests/check"));
-    let mut check = check.env("PATH", path).stdout(Stdio::null()).spawn().unwrap();
+    check.env("PATH", path);
+    let mut check = Program::start(check);
     let processes = ["build", "fmt"].map(|name| {
-        within_a_minute(name, || fs::read_to_string(root.join(name)).ok().filter(|pid| pid.ends_with('\n')))
+        let pid = || fs::read_to_string(root.join(name)).ok()?.strip_suffix('\n')?.parse().ok();
+        wait_for(name, || pid().is_some());
+        pid().expect("a number")
     });
-    assert!(Command::new("kill").arg(check.id().to_string()).status().unwrap().success());
-    let status = within_a_minute("the script ends", || check.try_wait().unwrap());
-    assert!(!status.success());
-    for pid in processes {
-        // A process that has ended has no command line, if it is there at all.
-        let command = Path::new("/proc").join(pid.trim()).join("cmdline");
-        let ended = || fs::read(&command).map_or(true, |line| line.is_empty());
-        within_a_minute("what a step has started ends", || ended().then_some(()));
-    }
+    check.signal(libc::SIGTERM);
+    wait_for("the script goes on", || check.has_ended());
+    assert!(check.failed());
+    processes.into_iter().for_each(|pid| wait_for("what a step has started goes on", || !running(pid)));
 }

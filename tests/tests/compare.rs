@@ -281,9 +281,8 @@ fn a_run_that_is_interrupted_first_has_not_failed() {
         });
         let pid = command.pid();
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("its children");
-        let run = children.split_whitespace().next().expect("a run");
-        let status = Command::new("kill").args(["-INT", run, &pid.to_string()]).status();
-        assert!(status.expect("kill runs").success());
+        let run = children.split_whitespace().next().and_then(|run| run.parse().ok()).expect("a run");
+        [run, pid].into_iter().for_each(|pid| tests::stock::signal(pid, libc::SIGINT));
     };
     let words = ["trace", "--out", "out", "--", "ib_send_lat", "-n", "5000000"];
     // The command looks for signals now and then, and may be in time.

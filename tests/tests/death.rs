@@ -197,9 +197,7 @@ fn a_killed_keeper_leaves_nothing_for_long() {
     let net = StockNet::new();
     let mut working = net.start(&witness, &["verbena0", "verbena1"]);
     working.expect("at work", LIMIT);
-    let keeper = net.keeper();
-    let status = Command::new("kill").args(["-9", &keeper.to_string()]).status();
-    assert!(status.is_ok_and(|status| status.success()));
+    net.signal_keeper(libc::SIGKILL);
     wait_for("the keeper is still there", || keepers(net.name()).is_empty());
     let (socket, note) = (net.socket(), net.socket().with_extension("json"));
     assert!(socket.exists() && note.exists());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use model::attach::simulated_time;
 use model::segment::Segment;
-use tests::stock::{free_port, need, Both, Program, StockNet};
+use tests::stock::{free_port, need, wrapped, Both, Program, StockNet};
 
 /// How long one run may take.
 const LIMIT: Duration = Duration::from_secs(240);
@@ -90,14 +90,8 @@ fn side(net: &StockNet, launcher: &[&str], machine: Machine, words: &[&str]) -> 
         return Program::start(command);
     }
     let mut pinned = Command::new("taskset");
-    pinned.args(["-c", "0"]).arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => pinned.env(name, value),
-            None => pinned.env_remove(name),
-        };
-    }
-    Program::start(pinned)
+    pinned.args(["-c", "0"]);
+    Program::start(wrapped(pinned, &command))
 }
 
 fn run(machine: Machine, launcher: &[&str], program: &str, arguments: &[&str]) -> Result {

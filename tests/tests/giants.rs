@@ -113,9 +113,7 @@ fn a_read_whose_answer_takes_half_of_all_psns_is_refused() {
 
 /// Most memory of this process so far, in bytes.
 fn most_memory() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("a status");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a high water mark");
-    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
+    tests::stock::status("/proc/self", "VmHWM").expect("a high water mark") << 10
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use tests::stock::{need, verbena, Program, StockNet};
+use tests::unshare;
 
 /// Commands that print something and need no cards.
 const COMMANDS: [&[&str]; 8] = [
@@ -120,8 +121,8 @@ fn perftest(options: &[&str], full: bool) -> tests::stock::Ended {
         )
     };
     let runtime = tempfile::tempdir().expect("a directory");
-    let mut command = Command::new("unshare");
-    command.args(["--map-root-user", "--mount", "sh", "-c", &script]).env("XDG_RUNTIME_DIR", runtime.path());
+    let mut command = unshare(&["--mount", "sh", "-c", &script]);
+    command.env("XDG_RUNTIME_DIR", runtime.path());
     Program::start(command).wait(Duration::from_secs(60))
 }
 

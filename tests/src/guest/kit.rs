@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use crate::stock::fetched;
+
 /// What a guest is started with.
 pub struct Kit {
     root: PathBuf,
@@ -17,11 +19,7 @@ impl Kit {
     pub fn get() -> &'static Kit {
         static KIT: OnceLock<Kit> = OnceLock::new();
         KIT.get_or_init(|| {
-            let fetch = Path::new(env!("CARGO_MANIFEST_DIR")).join("guest/fetch");
-            let output = Command::new(&fetch).output().expect("tests/guest/fetch runs");
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "tests/guest/fetch failed:\n{said}");
-            let place = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+            let place = fetched("guest/fetch");
             let kernel = place.join("kernel");
             let modules = std::fs::read_dir(kernel.join("usr/lib/modules")).expect("kernel modules");
             let release = modules.flatten().next().expect("one kernel").file_name();

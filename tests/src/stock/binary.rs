@@ -57,17 +57,19 @@ pub fn target_dir() -> PathBuf {
     test.ancestors().nth(3).expect("a target directory").to_owned()
 }
 
-/// Where `tests/peers/fetch` unpacks servers that are not installed; it fetches them if they are not there, which needs a
-/// network.
+/// Runs a script of `tests/` that fetches something, which needs a network, unless it is there. Gives the place that it prints.
+pub fn fetched(script: &str) -> PathBuf {
+    let output = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join(script)).output();
+    let output = output.unwrap_or_else(|error| panic!("tests/{script} does not run: {error}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "tests/{script} failed:\n{said}");
+    PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
+}
+
+/// Where servers are unpacked that are not installed.
 pub fn peers() -> &'static Path {
     static PEERS: OnceLock<PathBuf> = OnceLock::new();
-    PEERS.get_or_init(|| {
-        let fetch = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/fetch");
-        let output = Command::new(fetch).output().expect("tests/peers/fetch runs");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "tests/peers/fetch failed:\n{said}");
-        PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
-    })
+    PEERS.get_or_init(|| fetched("peers/fetch"))
 }
 
 /// Fails, with the remedy, unless `program` is installed.

@@ -1,11 +1,11 @@
 //! Which DPDK the programs of a test are of.
 
 use std::cell::RefCell;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::need;
+use crate::unshare;
 
 /// Where Debian's DPDK looks for drivers.
 const DRIVERS: &str = "usr/lib/x86_64-linux-gnu/dpdk";
@@ -70,13 +70,9 @@ impl Dpdk {
     /// The start of a command, which sees an unpacked DPDK's drivers where they would be installed.
     pub(super) fn start(&self, command: &Path) -> Command {
         let Some(root) = &self.root else { return Command::new(command) };
-        let mut start = Command::new("unshare");
-        // As root without a user namespace, which not every system allows.
-        if std::fs::metadata("/proc/self").expect("/proc").uid() != 0 {
-            start.args(["--user", "--map-root-user"]);
-        }
         let line = format!("mount --bind \"$0/{DRIVERS}\" /{DRIVERS} && exec \"$@\"");
-        start.args(["--mount", "sh", "-c", &line]).arg(root).arg(command);
+        let mut start = unshare(&["--mount", "sh", "-c", &line]);
+        start.arg(root).arg(command);
         start
     }
 }

@@ -28,7 +28,7 @@ mod process;
 mod program;
 mod testpmd;
 
-pub use binary::{example, need, peers, target_dir, verbena};
+pub use binary::{example, fetched, need, peers, target_dir, verbena};
 pub use compile::{compile, compile_c};
 pub use dpdk::Dpdk;
 pub use matrix::matrix;
@@ -36,8 +36,8 @@ pub use net::StockNet;
 pub use pair::{until_answered, Both, Pair};
 pub use perftest::{check_report, first_row, rows, until_calibrated, Kind};
 pub use port::{free_port, wait_until_listening};
-pub use process::{cpu_time, descendants, involuntary_switches, keepers, running};
-pub use program::{Ended, Program};
+pub use process::{cpu_time, descendants, involuntary_switches, keepers, running, signal, status};
+pub use program::{words, wrapped, Ended, Program};
 pub use testpmd::{EalFiles, Testpmd};
 
 pub use crate::wait_for;

@@ -1,6 +1,6 @@
 //! A net of modelled cards that no other test uses.
 
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,8 @@ use driver::Registers;
 use fpga_regs::regs::port;
 use model::attach::SegmentCard;
 
-use super::{keepers, verbena, Dpdk, Program};
+use super::{keepers, signal, verbena, Dpdk, Program};
+use crate::is_root;
 use crate::wait::{wait_for, LIMIT};
 
 /// User and group of programs without privilege, if the tests run as root.
@@ -42,7 +43,7 @@ impl StockNet {
     /// A net whose programs run without privilege, even where the tests run as root.
     pub fn unprivileged() -> StockNet {
         let mut net = StockNet::new();
-        if std::fs::metadata("/proc/self").expect("/proc").uid() != 0 {
+        if !is_root() {
             return net;
         }
         std::os::unix::fs::chown(net.runtime.path(), Some(NOBODY), Some(NOBODY)).expect("chown");
@@ -177,11 +178,8 @@ impl StockNet {
     }
 
     /// Sends the keeper a signal.
-    pub fn signal_keeper(&self, signal: i32) {
-        // SAFETY: kill() takes numbers only; the keeper is of this net alone.
-        #[allow(unsafe_code)]
-        let result = unsafe { libc::kill(self.keeper() as i32, signal) };
-        assert_eq!(result, 0, "signal {signal} to the keeper of {}", self.name);
+    pub fn signal_keeper(&self, number: i32) {
+        signal(self.keeper(), number);
     }
 
     /// What is in `/dev/shm` of this net, where other nets may come and go.

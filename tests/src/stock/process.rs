@@ -9,6 +9,14 @@ pub fn running(pid: u32) -> bool {
     stat(pid).is_some_and(|fields| !matches!(fields[0].as_str(), "Z" | "X"))
 }
 
+/// Sends a signal to a process of the test.
+#[track_caller]
+pub fn signal(pid: u32, number: i32) {
+    // SAFETY: takes numbers only.
+    let sent = unsafe { libc::kill(pid as i32, number) };
+    assert_eq!(sent, 0, "signal {number} to {pid}: {}", std::io::Error::last_os_error());
+}
+
 /// User and system time that the process has used, all threads together.
 ///
 /// From the scheduler's nanosecond counter where there is one: the ticks of `stat` are 10 ms.
@@ -23,9 +31,14 @@ pub fn cpu_time(pid: u32) -> Duration {
 
 /// How often the first thread of a process has left the processor and could have gone on: others came, or it yielded.
 pub fn involuntary_switches(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let count = status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));
-    count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+    status(format!("/proc/{pid}"), "nonvoluntary_ctxt_switches").unwrap_or(0)
+}
+
+/// A number of a process's or a thread's `status`: a count, or KiB.
+pub fn status(process: impl AsRef<Path>, field: &str) -> Option<u64> {
+    let status = fs::read_to_string(process.as_ref().join("status")).ok()?;
+    let value = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    value?.split_whitespace().next()?.parse().ok()
 }
 
 fn run_time(task: &Path) -> Option<u64> {

@@ -1,5 +1,4 @@
 //! A program that runs, and what it says.
-#![allow(unsafe_code)]
 
 use std::fmt::{self, Display, Formatter};
 use std::fs::File;
@@ -22,6 +21,24 @@ fn pipe() -> (OwnedFd, OwnedFd) {
         assert_eq!(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC), 0, "a pipe");
         (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))
     }
+}
+
+/// The words of a command.
+pub fn words(command: &Command) -> Vec<&str> {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_str().expect("words in UTF-8")).collect()
+}
+
+/// A command that starts another one, as `nsenter` does, with what that one sets of the environment.
+pub fn wrapped(mut wrapper: Command, command: &Command) -> Command {
+    wrapper.args(words(command));
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapper.env(name, value),
+            None => wrapper.env_remove(name),
+        };
+    }
+    wrapper
 }
 
 /// A running program. It and all it started are killed when this is dropped.
@@ -105,8 +122,7 @@ impl Program {
 
     /// Starts it with an input.
     pub fn start_reading(mut command: Command, input: Stdio) -> Program {
-        let words = std::iter::once(command.get_program()).chain(command.get_args());
-        let line = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        let line = words(&command).join(" ");
         let (reader, writer) = pipe();
         let other = writer.try_clone().expect("a descriptor");
         command.stdin(input).stdout(writer).stderr(other).process_group(0);

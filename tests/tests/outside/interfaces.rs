@@ -2,11 +2,10 @@
 //! two kernels.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
-use tests::is_root;
 use tests::stock::{need, verbena, Ended, Program};
+use tests::unshare;
 
 use super::raw::LIMIT;
 
@@ -230,13 +229,9 @@ fn in_own_network(script: &str, directory: &Path, limit: Duration) -> String {
 }
 
 fn attempt(script: &str, directory: &Path, limit: Duration) -> Ended {
-    let mut command = Command::new("unshare");
-    // As root without a user namespace, which not every system allows.
-    if !is_root() {
-        command.args(["--user", "--map-root-user"]);
-    }
-    command.args(["--net", "bash", "-c", script]).current_dir(directory);
+    let mut command = unshare(&["--net", "bash", "-c", script]);
     command
+        .current_dir(directory)
         .env("VERBENA", verbena())
         .env("ASK", ASK)
         .env("PINGPONG", PINGPONG)

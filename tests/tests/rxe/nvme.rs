@@ -6,7 +6,7 @@ use std::process::Command;
 use super::pairs::Beside;
 use super::{LONG, SHORT};
 use tests::guest::Link;
-use tests::stock::{example, Program};
+use tests::stock::{example, fetched, Program};
 
 const NQN: &str = "nqn.2014-08.org.example:disk";
 /// Bytes of the disk that the card serves.
@@ -99,12 +99,10 @@ fn a_host_on_the_kernels_target() {
     );
     beside.rxe.machine().good(&serve, LONG);
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let setup = Command::new(here.join("nvmeof/setup")).output().expect("tests/nvmeof/setup");
-    assert!(setup.status.success(), "{}", String::from_utf8_lossy(&setup.stderr));
-    let python = String::from_utf8_lossy(&setup.stdout).trim().to_owned();
+    let python = fetched("nvmeof/setup");
     let script = here.join("python/nvme.py");
     let arguments = [script.to_str().expect("UTF-8"), "brief", theirs, NQN];
-    let ended = beside.here_with(&python, &arguments).wait(LONG);
+    let ended = beside.here_with(python.to_str().expect("a plain path"), &arguments).wait(LONG);
     assert!(ended.good() && ended.said.contains("Linux"), "{}: {}", ended.how(), ended.said);
     let there = beside.rxe.machine().good("sync; sha256sum /tmp/disk | cut -c 1-64", SHORT);
     assert!(ended.said.contains(&format!("SHA-256: {}", there.trim())), "{}\nthe file: {there}", ended.said);

@@ -15,7 +15,9 @@ use fpga_regs::regs::port;
 use model::wire::frame;
 use tests::loopback_address;
 use tests::pcap::records;
-use tests::stock::{alone, free_port, need, until_answered, wait_for, Both, Pair, Program, StockNet};
+use tests::stock::{
+    alone, free_port, need, signal, until_answered, wait_for, wrapped, Both, Pair, Program, StockNet,
+};
 
 use self::reading::{packets, Packet};
 use crate::raw_ethernet::posted;
@@ -395,20 +397,12 @@ fn packets_are_shown_as_lines() {
         assert!(found > 50, "{length} {what}: {said}");
     }
     // A reader that has enough leaves, and that is no failure.
-    let mut command = net.verbena(&["capture"]);
-    let line = format!("{} | head -n 3; echo ${{PIPESTATUS[0]}}", words(&mut command));
     let mut shell = std::process::Command::new("bash");
-    shell.args(["-c", &line]).envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let said = good(Program::start(shell));
+    shell.args(["-c", "\"$0\" \"$@\" | head -n 3; echo ${PIPESTATUS[0]}"]);
+    let said = good(Program::start(wrapped(shell, &net.verbena(&["capture"]))));
     assert!(said.lines().any(|line| line == "0") && said.contains("    3 0.0"), "{said}");
     drop((programs, holder));
     net.expect_gone();
-}
-
-/// A command as one types it.
-fn words(command: &mut std::process::Command) -> String {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
 /// Nobody reads what it says, so it cannot end in order; but it ends.
@@ -433,8 +427,8 @@ fn a_second_interrupt_ends_a_capture_that_waits_for_its_reader() {
     }
     while capture.try_wait().expect("our own child").is_none() {
         assert!(start.elapsed() < LIMIT, "it does not end");
-        // SAFETY: kill() takes numbers only; the child is not reaped yet.
-        unsafe { libc::kill(capture.id() as i32, libc::SIGINT) };
+        // It is not reaped yet.
+        signal(capture.id(), libc::SIGINT);
         std::thread::sleep(Duration::from_millis(200));
     }
     assert_eq!(capture.wait().expect("its end").signal(), Some(libc::SIGINT));

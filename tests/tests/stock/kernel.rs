@@ -17,22 +17,15 @@ use std::process::Command;
 use std::time::Duration;
 
 use fpga_regs::regs::port;
-use tests::stock::{alone, free_port, need, verbena, wait_for, Program, StockNet, Testpmd};
+use tests::stock::{
+    alone, free_port, need, signal, status, verbena, wait_for, wrapped, Program, StockNet, Testpmd,
+};
+use tests::{is_root, unshare};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// Of the first ports of both cards.
 const ADDRESS: [&str; 2] = ["198.18.0.1", "198.18.0.2"];
 const MAC: &str = "02:56:42:00:01:00";
-
-/// `unshare`, as whoever runs the tests may: as root without a user namespace, which not every system allows.
-fn unshare(words: &[&str]) -> Command {
-    let mut command = Command::new("unshare");
-    if fs::metadata("/proc/self").expect("/proc").uid() != 0 {
-        command.args(["--user", "--map-root-user"]);
-    }
-    command.args(words);
-    command
-}
 
 /// A network namespace with an interface of a port.
 struct Host {
@@ -70,22 +63,13 @@ impl Host {
 
     /// A command of `verbena` there.
     fn verbena(&self, net: &StockNet, words: &[&str]) -> String {
-        let there = net.verbena(words);
-        let all = [there.get_program()].into_iter().chain(there.get_args());
-        let all: Vec<&str> = all.map(|word| word.to_str().expect("a word")).collect();
-        let mut command = self.command(&all);
-        command.envs(there.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        Program::start(command).wait(LIMIT).expect_good()
+        Program::start(wrapped(self.command(&[]), &net.verbena(words))).wait(LIMIT).expect_good()
     }
 
     /// `verbena run` there, with its network.
     fn on_card(&self, net: &StockNet, words: &[&str]) -> Program {
         let launcher = net.command(&["--network", "host"], words[0], &words[1..]);
-        let name = launcher.get_program().to_str().expect("a path").to_owned();
-        let rest: Vec<&str> = launcher.get_args().map(|word| word.to_str().expect("a word")).collect();
-        let mut command = self.command(&[&[&name[..]][..], &rest].concat());
-        command.envs(launcher.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        Program::start(command)
+        Program::start(wrapped(self.command(&[]), &launcher))
     }
 
     /// `verbena port up` for it.
@@ -133,7 +117,7 @@ fn two(net: &StockNet) -> [Host; 2] {
 }
 
 /// The process of a port's interface, by the name of its note.
-fn noted(net: &StockNet, port: &str) -> Option<i32> {
+fn noted(net: &StockNet, port: &str) -> Option<u32> {
     let file = net.socket().with_file_name(format!("{}.{port}.kernel", net.name()));
     fs::read_to_string(file).expect("its note").split(' ').next().and_then(|pid| pid.parse().ok())
 }
@@ -250,10 +234,8 @@ fn sleeps(net: &StockNet, port: &str) -> BTreeMap<String, u64> {
     let [process] = &process[..] else { panic!("not one process of {port}: {process:?}") };
     let tasks = fs::read_dir(process.join("task")).expect("its threads").flatten();
     let task = |entry: fs::DirEntry| {
-        let read = |file| fs::read_to_string(entry.path().join(file)).expect("a thread");
-        let status = read("status");
-        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-        (read("comm").trim().to_owned(), count.and_then(|count| count.trim().parse().ok()).expect("a number"))
+        let name = fs::read_to_string(entry.path().join("comm")).expect("a thread");
+        (name.trim().to_owned(), status(entry.path(), "voluntary_ctxt_switches").expect("a number"))
     };
     tasks.map(task).collect()
 }
@@ -562,8 +544,7 @@ fn a_killed_process_takes_its_interface_along() {
     let [a, b] = &hosts;
     a.pings(ADDRESS[1], &[]);
     let pid = noted(&net, "verbena1p1").expect("a process id");
-    let killed = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
-    assert!(killed.is_ok_and(|status| status.success()));
+    signal(pid, libc::SIGKILL);
     wait_for("the interface stays", || !b.run(&["ip", "-br", "link"]).contains("vb0"));
     let before = net.register(1, 0, port::RX_NO_RULE);
     wait_for("what nobody takes is not counted", || {
@@ -632,11 +613,10 @@ fn what_cannot_be_is_refused() {
 #[test]
 fn a_system_without_tap_or_rights_is_told() {
     let net = StockNet::new();
-    let line = "mount -t tmpfs none /dev/net && exec \"$0\" port up verbena0/1 --kernel vb1 --net \"$1\"";
-    let mut command = unshare(&["--mount", "--net", "sh", "-c", line]);
-    command.arg(verbena()).arg(net.name());
-    command.envs(net.verbena(&[]).get_envs().filter_map(|(name, value)| Some((name, value?))));
-    Program::start(command).wait(LIMIT).expect_refusal("there is no /dev/net/tun");
+    let unshare =
+        unshare(&["--mount", "--net", "sh", "-c", "mount -t tmpfs none /dev/net && exec \"$0\" \"$@\""]);
+    let up = net.verbena(&["port", "up", "verbena0/1", "--kernel", "vb1"]);
+    Program::start(wrapped(unshare, &up)).wait(LIMIT).expect_refusal("there is no /dev/net/tun");
     net.expect_gone();
     let net = StockNet::unprivileged();
     let own = net.command(&[], "true", &[]).get_program().to_owned();
@@ -688,19 +668,17 @@ fn an_ordinary_user_has_interfaces_that_root_made() {
     let _holder = net.hold(&[]);
     let hosts = [Host::new(), Host::new()];
     // Where no other user can be had, root of the namespace without its privileges.
-    let (user, without_privilege): (_, &[&str]) = match fs::metadata("/proc/self").expect("/proc").uid() {
-        0 => ("12345", &["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups"]),
-        _ => ("0", &["setpriv", "--bounding-set=-all", "--inh-caps=-all"]),
+    let (user, without_privilege): (_, &[&str]) = match is_root() {
+        true => ("12345", &["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups"]),
+        false => ("0", &["setpriv", "--bounding-set=-all", "--inh-caps=-all"]),
     };
     for (n, host) in hosts.iter().enumerate() {
         host.run(&["ip", "tuntap", "add", "vb0", "mode", "tap", "user", user]);
         host.run(&["ip", "addr", "add", &format!("{}/15", ADDRESS[n]), "dev", "vb0"]);
         host.run(&["ip", "link", "set", "vb0", "up"]);
         let up = net.verbena(&["port", "up", &format!("verbena{n}/1"), "--kernel", "vb0"]);
-        let words = [up.get_program()].into_iter().chain(up.get_args());
-        let words: Vec<&str> = words.map(|word| word.to_str().expect("a word")).collect();
-        let mut command = host.command(&[without_privilege, &words].concat());
-        command.envs(up.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir("/");
+        let mut command = wrapped(host.command(without_privilege), &up);
+        command.current_dir("/");
         Program::start(command).wait(LIMIT).expect_good();
     }
     hosts[0].pings(ADDRESS[1], &[]);

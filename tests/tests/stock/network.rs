@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 use model::attach::listeners;
-use tests::stock::{compile_c, keepers, need, wait_for, Pair, StockNet};
+use tests::stock::{compile_c, need, wait_for, words, Pair, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -131,8 +131,7 @@ fn a_net_has_one_network_and_each_its_own() {
     assert_ne!(of(&other), holder.said());
     // A launcher on the network finds the same one.
     let command = net.command(&[], "readlink", &["/proc/self/ns/net"]);
-    let words = [command.get_program()].into_iter().chain(command.get_args());
-    let words: Vec<&str> = words.filter_map(|word| word.to_str()).collect();
+    let words = words(&command);
     assert_eq!(net.run(words[0], &words[1..], LIMIT), holder.said());
 }
 
@@ -184,10 +183,7 @@ fn nothing_is_left_of_a_network() {
         held.any(is)
     };
     assert!(in_use());
-    for pid in keepers(net.name()) {
-        let killed = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status();
-        assert!(killed.expect("kill").success());
-    }
+    net.signal_keeper(libc::SIGKILL);
     holder.signal(libc::SIGKILL);
     drop(holder);
     wait_for(|| format!("{network} is still in use"), || !in_use());

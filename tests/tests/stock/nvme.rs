@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::{MutexGuard, OnceLock};
 use std::time::Duration;
 
-use tests::stock::{alone, compile, example, Ended, Program, StockNet};
+use tests::stock::{alone, compile, example, fetched, status, Ended, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// An address of card 0, where the target listens; hosts use card 1.
@@ -20,11 +20,7 @@ fn here() -> &'static Path {
 /// The Python that has the package, installed first if it is not.
 fn python() -> &'static Path {
     static PYTHON: OnceLock<PathBuf> = OnceLock::new();
-    PYTHON.get_or_init(|| {
-        let output = Command::new(here().join("nvmeof/setup")).output().expect("tests/nvmeof/setup");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
-    })
+    PYTHON.get_or_init(|| fetched("nvmeof/setup"))
 }
 
 fn target() -> &'static Path {
@@ -165,9 +161,7 @@ fn a_target_without_threads_goes_on() {
     let mut host = served.start("endless", &[]);
     host.expect("going", LIMIT);
     let pid = served.target.pid().to_string();
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
-    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")?.trim().strip_suffix(" kB"));
-    let size: u64 = size.and_then(|size| size.parse().ok()).expect("a number of KiB");
+    let size = status(format!("/proc/{pid}"), "VmSize").expect("a number of KiB");
     let limit = |bytes: &str| {
         let output = Command::new("prlimit").args(["--pid", &pid, &format!("--as={bytes}:")]).output();
         assert!(output.is_ok_and(|output| output.status.success()), "prlimit");

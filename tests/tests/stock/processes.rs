@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use model::segment::Segment;
 use tests::stock::{
-    alone, compile_c, cpu_time, free_port, keepers, need, wait_for, Ended, Pair, Program, StockNet,
+    alone, compile_c, cpu_time, free_port, keepers, need, wait_for, wrapped, Ended, Pair, Program, StockNet,
 };
 use tests::Random;
 
@@ -355,11 +355,9 @@ fn a_keeper_without_descriptors_waits() {
     need("prlimit");
     let _alone = alone();
     let net = StockNet::new();
-    let run = net.command(&[], "sleep", &["3600"]);
-    let mut command = Command::new("prlimit");
-    command.arg("--nofile=200:").arg(run.get_program()).args(run.get_args());
-    command.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let _holder = Program::start(command);
+    let mut prlimit = Command::new("prlimit");
+    prlimit.arg("--nofile=200:");
+    let _holder = Program::start(wrapped(prlimit, &net.command(&[], "sleep", &["3600"])));
     let mut held = Vec::new();
     wait_for("the net does not start", || {
         held.extend(Segment::hold(&net.socket()).ok());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tests::stock::{need, Pair, StockNet};
+use tests::stock::{need, words, Pair, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -24,11 +24,7 @@ fn the_programs_of_a_net_share_a_user_namespace() {
     );
     // A launcher in the namespace may not mount there, and need not: its program sees the cards already.
     let command = net.command(&[], "ibv_devices", &[]);
-    let line: Vec<&str> = [command.get_program()]
-        .into_iter()
-        .chain(command.get_args())
-        .filter_map(|word| word.to_str())
-        .collect();
+    let line = words(&command);
     let nested = net.run(line[0], &line[1..], LIMIT);
     assert!(nested.contains("verbena1") && !nested.contains("of its own"), "{nested}");
 }

@@ -6,8 +6,8 @@ use std::process::Command;
 use std::sync::MutexGuard;
 use std::time::Duration;
 
-use tests::is_root;
 use tests::stock::{alone, need, verbena, wait_for, Program};
+use tests::{is_root, unshare};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -111,13 +111,7 @@ impl Two {
         need("ip");
         let alone = alone();
         let directory = tempfile::tempdir().expect("a directory");
-        let mut command = Command::new("unshare");
-        // As root without a user namespace, which not every system allows.
-        if !is_root() {
-            command.args(["--user", "--map-root-user"]);
-        }
-        command.args(["--net", "--mount", "--uts", "bash", "-c", MAKE]);
-        let mut made = Program::start(command);
+        let mut made = Program::start(unshare(&["--net", "--mount", "--uts", "bash", "-c", MAKE]));
         made.expect("up: ", LIMIT);
         made.expect("\n", LIMIT);
         let said = made.said();

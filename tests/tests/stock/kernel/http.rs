@@ -1,7 +1,7 @@
 //! The example with a TCP/IP stack on each core, and programs of the kernel's side that know nothing of a card.
 
 use super::*;
-use tests::stock::{example, long_enough};
+use tests::stock::{example, long_enough, status};
 
 const SERVER: &str = "198.18.0.102";
 
@@ -44,9 +44,7 @@ impl Served {
 
     /// Memory of its own that the server has, in KiB.
     fn memory(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.server.pid())).expect("it runs");
-        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-        line.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse().ok()).expect("a number of KiB")
+        status(format!("/proc/{}", self.server.pid()), "RssAnon").expect("a number of KiB")
     }
 
     fn end(mut self) {
