@@ -5,39 +5,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
 
-use tests::stock::{need, verbena, Program};
-
-/// How long one run may take.
-const LIMIT: Duration = Duration::from_secs(240);
+use tests::stock::{simulated as perftest, table};
 
 const MIB: f64 = 1_048_576.0;
-
-/// What `verbena perftest` wrote: a column by message size.
-fn perftest(launcher: &[&str], test: &str, options: &[&str], column: &str) -> Vec<(u64, f64)> {
-    need(test);
-    let directory = tempfile::tempdir().expect("a directory");
-    let mut command = Command::new(verbena());
-    command.args(["perftest", "--clock", "virtual", "--out"]).arg(directory.path().join("out"));
-    command.args(launcher).arg(test).args(options).env("XDG_RUNTIME_DIR", directory.path());
-    Program::start(command).wait(LIMIT).expect_good();
-    table(&directory.path().join("out/results.csv"), column)
-}
-
-/// A column of a CSV file with comments, by its first column.
-fn table(path: &Path, column: &str) -> Vec<(u64, f64)> {
-    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let mut lines = text.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(','));
-    let place = lines.next().and_then(|mut names| names.position(|name| name == column));
-    let place = place.unwrap_or_else(|| panic!("{} has no column {column}", path.display()));
-    let row = |cells: std::str::Split<'_, char>| {
-        let cells: Vec<&str> = cells.collect();
-        (cells[0].parse().expect("a size"), cells[place].parse().expect("a figure"))
-    };
-    lines.map(row).collect()
-}
 
 fn reference(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("reference").join(name)

@@ -1,48 +1,23 @@
 //! A user's own card profile, in simulated time through the front door: what a number of it changes.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
-use tests::stock::{compile_c, need, verbena, Program, StockNet};
+use tests::stock::{changed_profile, compile_c, simulated, Program, StockNet};
 
 /// How long one run may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// cx4lx with some keys changed.
-fn profile(directory: &Path, changes: &[(&str, &str)]) -> PathBuf {
-    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/profiles/cx4lx.toml");
-    let mut text = fs::read_to_string(model).expect("the profile");
-    for (key, value) in changes {
-        let start = text.find(&format!("\n{key} = ")).unwrap_or_else(|| panic!("no key {key}")) + 1;
-        let end = start + text[start..].find('\n').expect("a line");
-        text.replace_range(start..end, &format!("{key} = [{value}, \"a test\"]"));
-    }
-    let path = directory.join("own.toml");
-    fs::write(&path, text).expect("written");
-    path
-}
-
 /// `t_typical` of a latency test in microseconds.
-fn latency(changes: &[(&str, &str)], test: &str, options: &[&str]) -> f64 {
-    need(test);
+fn latency(changes: &[(&str, u32)], test: &str, options: &[&str]) -> f64 {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut command = Command::new(verbena());
-    command.args(["perftest", "--clock", "virtual", "--card"]).arg(profile(directory.path(), changes));
-    command.arg("--out").arg(directory.path().join("out")).arg(test).args(options);
-    command.env("XDG_RUNTIME_DIR", directory.path());
-    Program::start(command).wait(LIMIT).expect_good();
-    let table = fs::read_to_string(directory.path().join("out/results.csv")).expect("results");
-    let mut lines = table.lines().filter(|line| !line.starts_with('#'));
-    let place = lines.next().and_then(|names| names.split(',').position(|name| name == "t_typical[usec]"));
-    let row = lines.next().expect("a row").split(',').nth(place.expect("the column"));
-    row.expect("a figure").parse().expect("a number")
+    let profile = changed_profile(directory.path(), changes);
+    let launcher = ["--card", profile.to_str().expect("a path in UTF-8")];
+    simulated(&launcher, test, options, "t_typical[usec]")[0].1
 }
 
 #[test]
 fn a_longer_cable_is_seen_once_in_a_write_and_twice_in_a_read() {
-    let longer = [("cable_ns", "1015")];
+    let longer = [("cable_ns", 1015)];
     for (test, times) in [("ib_write_lat", 1.0), ("ib_read_lat", 2.0)] {
         let options = ["-s", "64", "-n", "100"];
         let difference = latency(&longer, test, &options) - latency(&[], test, &options);
@@ -53,11 +28,11 @@ fn a_longer_cable_is_seen_once_in_a_write_and_twice_in_a_read() {
 #[test]
 fn moderation_holds_an_event_back() {
     let options = ["-e", "-s", "64", "-n", "50"];
-    let held = [("moderation_count", "8"), ("moderation_ns", "20000")];
+    let held = [("moderation_count", 8), ("moderation_ns", 20000)];
     let difference = latency(&held, "ib_send_lat", &options) - latency(&[], "ib_send_lat", &options);
     // One completion at a time: the count never ends the wait.
     assert!((difference - 20.0).abs() < 0.1, "held for 20 us, {difference:.2} us later");
-    let single = [("moderation_count", "1"), ("moderation_ns", "20000")];
+    let single = [("moderation_count", 1), ("moderation_ns", 20000)];
     let difference = latency(&single, "ib_send_lat", &options) - latency(&[], "ib_send_lat", &options);
     assert!(difference.abs() < 0.1, "an event for each completion, {difference:.2} us later");
 }
@@ -66,8 +41,8 @@ fn moderation_holds_an_event_back() {
 fn what_is_held_back_is_not_lost_when_a_cq_is_armed_for_less() {
     let directory = tempfile::tempdir().expect("a directory");
     let moderate = compile_c("moderate", directory.path());
-    let held = [("moderation_count", "8"), ("moderation_ns", "900000000")];
-    let profile = profile(directory.path(), &held);
+    let held = [("moderation_count", 8), ("moderation_ns", 900000000)];
+    let profile = changed_profile(directory.path(), &held);
     let options = ["--clock", "virtual", "--card", profile.to_str().expect("a path in UTF-8")];
     let net = StockNet::new();
     Program::start(net.command(&options, &moderate, &["own"])).wait(LIMIT).expect_good_saying("not lost");

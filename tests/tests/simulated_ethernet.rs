@@ -4,13 +4,12 @@
 //! The two sides do not talk before they begin, so a client starts when its server has posted receives. From then on the
 //! server stands still in simulated time.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use model::attach::{receives_waiting, simulated_time};
 use tests::pcap::records;
-use tests::stock::{alone, compile_c, need, rows, Program, StockNet};
+use tests::stock::{alone, changed_profile, compile_c, need, rows, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(120);
 const MAC: [&str; 2] = ["02:56:42:00:00:00", "02:56:42:00:01:00"];
@@ -21,9 +20,7 @@ const AROUND: f64 = 24.0;
 
 /// cx4lx, of whose stages nothing but the wire limits frames of any size.
 fn only_the_wire(directory: &Path) -> PathBuf {
-    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/profiles/cx4lx.toml");
-    let mut text = fs::read_to_string(model).expect("the profile");
-    for (key, value) in [
+    let changes = [
         ("post_ns", 1),
         ("post_recv_ns", 1),
         ("doorbell_ns", 1),
@@ -34,14 +31,8 @@ fn only_the_wire(directory: &Path) -> PathBuf {
         ("pipe_ns", 10),
         ("gap_ns", 0),
         ("rx_packet_ns", 0),
-    ] {
-        let start = text.find(&format!("\n{key} = ")).unwrap_or_else(|| panic!("no key {key}")) + 1;
-        let end = start + text[start..].find('\n').expect("a line");
-        text.replace_range(start..end, &format!("{key} = [{value}, \"a test\"]"));
-    }
-    let path = directory.join("wire.toml");
-    fs::write(&path, text).expect("written");
-    path
+    ];
+    changed_profile(directory, &changes)
 }
 
 /// Starts one side of a raw test.

@@ -12,6 +12,7 @@
 //! | `port` | TCP ports |
 //! | `process` | what /proc says about processes |
 //! | `program` | [`Program`], a running program that never outlives the test |
+//! | `simulated` | perftest in simulated time, on profiles of cards |
 //! | `testpmd` | [`Testpmd`], DPDK's `dpdk-testpmd` on ports of the cards |
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,6 +27,7 @@ mod perftest;
 mod port;
 mod process;
 mod program;
+mod simulated;
 mod testpmd;
 
 pub use binary::{example, fetched, need, peers, target_dir, verbena};
@@ -38,6 +40,7 @@ pub use perftest::{check_report, first_row, rows, until_calibrated, Kind};
 pub use port::{free_port, wait_until_listening};
 pub use process::{cpu_time, descendants, involuntary_switches, keepers, running, signal, status};
 pub use program::{words, wrapped, Ended, Program};
+pub use simulated::{changed_profile, simulated, table};
 pub use testpmd::{EalFiles, Testpmd};
 
 pub use crate::wait_for;
