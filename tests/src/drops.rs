@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use driver::{Card, Device, Wc};
 use fpga_regs::CqeStatus;
 
-use crate::{connect, on_one_and_two_cards, Options, Peer, Side};
+use crate::{connect, counter, on_one_and_two_cards, Options, Peer, Side};
 
 /// How long a frame waits for a receive at least.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -31,7 +31,7 @@ impl<C: Card> Drops<C> {
 
     fn count(&self) -> u64 {
         let ports = self.devices.iter().flat_map(|device| [(device, 1), (device, 2)]);
-        ports.map(|(device, port)| device.query_port(port).expect("a port").counter("RX_NO_RECV")).sum()
+        ports.map(|(device, port)| counter(device, port, "RX_NO_RECV")).sum()
     }
 
     /// Something was dropped; none may be before it has waited.

@@ -11,6 +11,14 @@ use crate::{join, Net, Options, Peer, TestCard};
 /// A peer on a modelled card, however the tests reach it.
 pub type Side = Peer<TestCard>;
 
+/// A counter of a port, which must be there, however its name is written.
+#[track_caller]
+pub fn counter<C: Card>(device: &Device<C>, port: u8, name: &str) -> u64 {
+    let counters = device.query_port(port).expect("a port").counters;
+    let found = counters.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    found.unwrap_or_else(|| panic!("no counter {name}: {counters:?}")).1
+}
+
 impl<C: Card> Peer<C> {
     /// The next completion, which must have this status.
     pub fn expect_status(&self, wr_id: u64, status: CqeStatus) -> Wc {
@@ -40,6 +48,12 @@ impl<C: Card> Peer<C> {
     pub fn quiet(&self) {
         let wc = self.poll();
         assert!(wc.is_none(), "nothing was to complete, but {wc:?}");
+    }
+
+    /// A counter of the device's first port.
+    #[track_caller]
+    pub fn counter(&self, name: &str) -> u64 {
+        counter(&self.device, 1, name)
     }
 
     /// The state as the card says it.

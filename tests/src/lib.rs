@@ -42,7 +42,7 @@ pub use buffer::Buffer;
 pub use card::TestCard;
 pub use drops::{until_frames_wait, where_frames_wait, Drops};
 pub use events::{event_within, expect_async, expect_completion_event, expect_no_event};
-pub use expect::{on_one_and_two_cards, Cards, Side};
+pub use expect::{counter, on_one_and_two_cards, Cards, Side};
 pub use net::Net;
 pub use peer::{connect, join, Options, Peer, QKEY};
 pub use root::{is_root, unshare};

@@ -32,15 +32,7 @@ fn recorded(mut options: NetOptions, path: &Path, snaplen: u32) -> NetOptions {
 
 /// A counter of both ports' cards, added up.
 fn counter(devices: &[&Device<TestCard>], name: &str) -> u64 {
-    let one = |device: &&Device<TestCard>| {
-        let counters = device.query_port(1).expect("the port").counters;
-        counters
-            .iter()
-            .find(|(n, _)| n.eq_ignore_ascii_case(name))
-            .unwrap_or_else(|| panic!("no counter {name}"))
-            .1
-    };
-    devices.iter().map(one).sum()
+    devices.iter().map(|device| tests::counter(device, 1, name)).sum()
 }
 
 /// A UD SEND to a peer's QP.

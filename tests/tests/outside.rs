@@ -17,7 +17,7 @@ use fpga_regs::{CqeStatus, FlowContext, HashFields, QpState, QpType, WqeOpcode, 
 use model::attach::NetOptions;
 use model::link::outside::{ask, Answer};
 use model::link::{LinkOptions, Wire};
-use tests::{connect, join, loopback_address, Net, Options, Peer, TestCard};
+use tests::{connect, join, loopback_address, Net, Options, Peer, Side};
 
 /// A net of one card whose first port is at an address.
 fn net_at(address: Ipv4Addr) -> Net {
@@ -31,9 +31,31 @@ fn options() -> Options {
     Options { gid: 0, mtu: 5, timeout: 18, ..Options::default() }
 }
 
-fn counter(peer: &Peer<TestCard>, name: &str) -> u64 {
-    let port = peer.device.query_port(1).expect("a port");
-    port.counters.iter().find(|counter| counter.0.eq_ignore_ascii_case(name)).expect("the counter").1
+/// A WRITE, a SEND and a READ of so many bytes, from and to odd places.
+fn exchange(x: &Side, y: &mut Side, size: usize) {
+    let what = format!("mtu {}, {size} bytes", x.options.mtu);
+    x.post(&[x.remote(1, WqeOpcode::WRITE, &[x.sge(13, size)], y, 501)]);
+    x.expect(1);
+    assert!(x.buffer[13..13 + size] == y.buffer[501..501 + size], "WRITE, {what}");
+    y.recv(100, &[y.sge(1, size)]);
+    x.post(&[x.wr(2, WqeOpcode::SEND, &[x.sge(7, size)])]);
+    x.expect(2);
+    assert_eq!(y.expect(100).byte_len as usize, size);
+    assert!(x.buffer[7..7 + size] == y.buffer[1..1 + size], "SEND, {what}");
+    x.post(&[x.remote(3, WqeOpcode::READ, &[x.sge(500_021, size)], y, 1)]);
+    x.expect(3);
+    assert!(x.buffer[500_021..500_021 + size] == y.buffer[1..1 + size], "READ, {what}");
+    y.buffer[..size + 600].fill(0);
+}
+
+/// Each reads the first half of the other's buffer into its second half, of so many bytes, at once.
+fn read_each_other(x: &Side, y: &Side, size: usize) {
+    let (here, there) = ([x.sge(size, size)], [y.sge(size, size)]);
+    x.post(&[x.remote(1, WqeOpcode::READ, &here, y, 0)]);
+    y.post(&[y.remote(2, WqeOpcode::READ, &there, x, 0)]);
+    x.expect(1);
+    y.expect(2);
+    assert!(x.buffer[size..] == y.buffer[..size] && y.buffer[size..] == x.buffer[..size]);
 }
 
 #[test]
@@ -45,21 +67,8 @@ fn two_nets_exchange_everything_by_udp() {
     for mtu in [1, 3, 5] {
         let (mut x, mut y) = connect(&a, &b, Options { mtu, ..options() });
         x.buffer.pattern(mtu);
-        for (n, size) in [0, 1, 3, 8, 255, 4096, 5001, 65_536, 300_003].into_iter().enumerate() {
-            let n = n as u64;
-            x.post(&[x.remote(n, WqeOpcode::WRITE, &[x.sge(13, size)], &y, 501)]);
-            x.expect(n);
-            assert!(x.buffer[13..13 + size] == y.buffer[501..501 + size], "WRITE, mtu {mtu}, {size} bytes");
-            y.recv(100, &[y.sge(1, size)]);
-            x.post(&[x.wr(n, WqeOpcode::SEND, &[x.sge(7, size)])]);
-            x.expect(n);
-            assert_eq!(y.expect(100).byte_len as usize, size);
-            assert!(x.buffer[7..7 + size] == y.buffer[1..1 + size], "SEND, mtu {mtu}, {size} bytes");
-            x.post(&[x.remote(n, WqeOpcode::READ, &[x.sge(500_021, size)], &y, 1)]);
-            x.expect(n);
-            let read = &x.buffer[500_021..500_021 + size];
-            assert!(*read == y.buffer[1..1 + size], "READ, mtu {mtu}, {size} bytes");
-            y.buffer[..size + 600].fill(0);
+        for size in [0, 1, 3, 8, 255, 4096, 5001, 65_536, 300_003] {
+            exchange(&x, &mut y, size);
         }
         let mut add = x.remote(5, WqeOpcode::FETCH_ADD, &[], &y, 50_000);
         let sge = [x.sge(64, 8)];
@@ -68,7 +77,7 @@ fn two_nets_exchange_everything_by_udp() {
         x.expect(5);
         assert_eq!(y.buffer[50_000..50_008], 11u64.to_le_bytes());
         for wrong in ["rx_icrc_errors", "rx_malformed", "rx_no_qp"] {
-            assert_eq!((counter(&x, wrong), counter(&y, wrong)), (0, 0), "{wrong}");
+            assert_eq!((x.counter(wrong), y.counter(wrong)), (0, 0), "{wrong}");
         }
     }
     for qp_type in [QpType::UC, QpType::UD] {
@@ -129,7 +138,7 @@ fn selective_repeat_and_go_back_n_understand_each_other() {
                 (4..=5).for_each(|n| _ = x.expect(n));
                 assert!(x.buffer[..size + 5] == y.buffer[7..size + 12], "READ, round {round}");
             }
-            assert_ne!(counter(&x, "retransmits"), 0, "something was lost");
+            assert_ne!(x.counter("retransmits"), 0, "something was lost");
         }
     }
 }
@@ -205,13 +214,8 @@ fn long_reads_lose_nothing() {
             let chunks = peer.buffer.chunks_mut(1000).enumerate();
             chunks.for_each(|(n, chunk)| chunk.fill((n as u8).wrapping_mul(3).wrapping_add(seed)));
         }
-        let (here, there) = ([x.sge(SIZE, SIZE)], [y.sge(SIZE, SIZE)]);
-        x.post(&[x.remote(1, WqeOpcode::READ, &here, &y, 0)]);
-        y.post(&[y.remote(2, WqeOpcode::READ, &there, &x, 0)]);
-        x.expect(1);
-        y.expect(2);
-        assert!(x.buffer[SIZE..] == y.buffer[..SIZE] && y.buffer[SIZE..] == x.buffer[..SIZE]);
-        let again = [&x, &y].map(|peer| counter(peer, "retransmits"));
+        read_each_other(&x, &y, SIZE);
+        let again = [&x, &y].map(|peer| peer.counter("retransmits"));
         assert_eq!(again, [0, 0], "something was asked for again");
     }
 }
@@ -321,7 +325,7 @@ fn a_port_answers_who_asks_for_it() {
 }
 
 /// Two QPs of different nets, connected.
-fn pair(nets: [&Net; 2], options: Options) -> [Peer<TestCard>; 2] {
+fn pair(nets: [&Net; 2], options: Options) -> [Side; 2] {
     let [x, y] = nets.map(|net| Peer::new(&net.open(0), options));
     join(&x, &y);
     [x, y]

@@ -1,17 +1,14 @@
 //! The two ports of a card: each with its own addresses, traffic and counters.
 
 use fpga_regs::{CqeStatus, QpState, QpType, WqeOpcode};
-use tests::{join, Cards, Net, Options, Peer, Side};
+use tests::{counter, join, Cards, Net, Options, Peer, Side};
 
 fn on(port: u8) -> Options {
     Options { port, depth: 16, bytes: 1 << 16, cqes: 64, timeout: 8, retry_cnt: 1, ..Default::default() }
 }
 
 fn counters(peer: &Side) -> [u64; 2] {
-    [1, 2].map(|port| {
-        let port = peer.device.query_port(port).expect("a port");
-        port.counters.iter().find(|c| c.0 == "TX_PACKETS").expect("the counter").1
-    })
+    [1, 2].map(|port| counter(&peer.device, port, "TX_PACKETS"))
 }
 
 #[test]

@@ -12,7 +12,7 @@ use model::link::live::View;
 use model::link::Wire;
 use model::packet::PortId;
 use model::profile::Profile;
-use tests::{connect, expect_async, Net, Options, Side, TestCard, QKEY};
+use tests::{connect, counter, expect_async, Net, Options, Side, TestCard, QKEY};
 
 /// Connections, of which each port has some, and messages of each.
 const CONNECTIONS: usize = 4;
@@ -144,8 +144,7 @@ impl Setting {
             assert!(x.buffer[..] == y.buffer[..], "{self:?}: the data");
         }
         let counters = |device: &Arc<Device<TestCard>>, number| {
-            let port = device.query_port(number).expect("the port");
-            ["TX_BYTES", "RX_BYTES", "LINK_LOST", "RETRANSMITS"].map(|name| port.counter(name))
+            ["TX_BYTES", "RX_BYTES", "LINK_LOST", "RETRANSMITS"].map(|name| counter(device, number, name))
         };
         let all: Vec<_> =
             devices.iter().flat_map(|device| [1, 2].map(|number| counters(device, number))).collect();
@@ -242,8 +241,7 @@ fn the_other_ends_may_be_two_ports() {
                 }
             }
         };
-        let count =
-            |card: usize, number, name| devices[card].query_port(number).expect("the port").counter(name);
+        let count = |card: usize, number, name| counter(&devices[card], number, name);
         let both = |name| [1, 2].map(|number| count(0, number, name));
         complete(0..1);
         let [sent, received] = ["TX_BYTES", "RX_BYTES"].map(both);
@@ -281,9 +279,7 @@ fn datagrams_go_by_both() {
             x.expect(nth as u64);
             assert_eq!(y.wait().status, CqeStatus::SUCCESS);
         }
-        let counts = |card: usize, name| {
-            [1, 2].map(|number| devices[card].query_port(number).expect("the port").counter(name))
-        };
+        let counts = |card: usize, name| [1, 2].map(|number| counter(&devices[card], number, name));
         let received = counts(1, "RX_PACKETS");
         assert!(received.iter().all(|&count| count >= 3), "simulated: {simulated}: {received:?}");
         assert_eq!(received.iter().sum::<u64>(), 16, "simulated: {simulated}");
@@ -307,7 +303,7 @@ fn without_a_bond_a_pull_is_a_pause() {
         let pull = |pulled| plug(&net.socket(), PortId { card: 1, port: 0 }, pulled).expect("a cable");
         assert!(!pull(true), "{wire:?}");
         expect_async(&a, EventKind::PORT_ERR, 1);
-        let lost = || [&a, &b].map(|card| card.query_port(1).expect("the port").counter("LINK_LOST"));
+        let lost = || [&a, &b].map(|card| counter(card, 1, "LINK_LOST"));
         // Each look takes a while.
         let until = Instant::now() + Duration::from_secs(30);
         while lost().iter().sum::<u64>() < 100 {
@@ -317,7 +313,7 @@ fn without_a_bond_a_pull_is_a_pause() {
         expect_async(&a, EventKind::PORT_ACTIVE, 1);
         x.expect(1);
         assert!(x.buffer[..2 * BYTES] == y.buffer[..2 * BYTES], "{wire:?}");
-        assert!(a.query_port(1).expect("the port").counter("RETRANSMITS") > 0, "{wire:?}");
+        assert!(counter(&a, 1, "RETRANSMITS") > 0, "{wire:?}");
     }
 }
 

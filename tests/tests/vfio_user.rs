@@ -66,6 +66,14 @@ fn exchange<C: Card, D: Card>(x: &mut Peer<C>, y: &mut Peer<D>) {
     assert_eq!((&x.buffer[64..72], &y.buffer[0..8]), (&41_u64.to_ne_bytes()[..], &42_u64.to_ne_bytes()[..]));
 }
 
+/// The card that is served at this socket works, with one of this process.
+fn works(net: &StockNet, path: &Path) {
+    let (a, b) = (served(path), in_process(net, 1));
+    let (mut x, mut y) = (Peer::new(&a, options()), Peer::new(&b, options()));
+    join(&x, &y);
+    exchange(&mut x, &mut y);
+}
+
 /// Ends a server as a user does; it must go well and take its socket along.
 fn end(server: Program, socket: &Path) -> String {
     server.signal(libc::SIGTERM);
@@ -317,10 +325,7 @@ fn a_client_that_is_killed_in_mid_transfer() {
         child.signal(libc::SIGKILL);
         drop(child);
         // The next client finds a card that works.
-        let (a, b) = (served(&paths[0]), in_process(&net, 1));
-        let (mut x, mut y) = (Peer::new(&a, options()), Peer::new(&b, options()));
-        join(&x, &y);
-        exchange(&mut x, &mut y);
+        works(&net, &paths[0]);
     }
     assert!(!server.has_ended());
     end(server, &paths[0]);

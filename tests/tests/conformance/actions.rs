@@ -61,7 +61,7 @@ fn what_rules_drop_is_counted_though_somebody_watches() {
         let dropped = |y: &Side| {
             // The answer comes when the frame is done with.
             dropping.count().expect("a count");
-            y.device.query_port(1).expect("a port").counter("RX_RULE_DROP")
+            y.counter("RX_RULE_DROP")
         };
         let copying = y.qp.create_flow(&all.with_dont_trap(true)).expect("a rule");
         let frame = |x: &mut Side, y: &mut Side| {
@@ -93,7 +93,7 @@ fn rules_go_by_the_vlans_that_are_taken() {
         let mac = y.device.query_port(1).expect("a port").mac;
         let all = FlowContext::new().with_port(1).with_dmac(mac).with_dmac_mask([0xff; 6]);
         let _rule = y.qp.create_flow(&all.with_by_vlan(true)).expect("a rule");
-        let missed = |y: &Side| y.device.query_port(1).expect("a port").counter("RX_NO_RULE");
+        let missed = |y: &Side| y.counter("RX_NO_RULE");
         let mut came = |vlan: Option<u16>| {
             let before = missed(y);
             x.buffer[..64].fill(0);

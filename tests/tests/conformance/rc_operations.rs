@@ -9,8 +9,7 @@ pub(super) fn small() -> Options {
 }
 
 pub(super) fn sent(peer: &Side) -> u64 {
-    let port = peer.device.query_port(1).expect("a port");
-    port.counters.iter().find(|c| c.0 == "TX_PACKETS").expect("the counter").1
+    peer.counter("TX_PACKETS")
 }
 
 #[test]

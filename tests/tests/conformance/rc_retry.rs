@@ -18,15 +18,6 @@ fn timeout(code: u8) -> Duration {
     Duration::from_nanos(4096 << code)
 }
 
-fn counter(peer: &Side, name: &str) -> u64 {
-    let port = peer.device.query_port(1).expect("a port");
-    port.counters
-        .iter()
-        .find(|c| c.0 == name)
-        .unwrap_or_else(|| panic!("no counter {name}: {:?}", port.counters))
-        .1
-}
-
 /// Sets the time that this receiver asks a sender to wait.
 fn set_rnr_timer(y: &Side, code: u8) {
     let attr = QpAttr { state: QpState::RTS, min_rnr_timer: code, ..Default::default() };
@@ -58,7 +49,7 @@ fn is_in_time(took: Duration, least: Duration) -> bool {
 /// Three requests to a peer that is silent: the first fails after all tries, the others are flushed. Whether it was in time.
 fn exceeds(x: &Side, y: &Side, retry_cnt: u32, code: u8) -> bool {
     let sge = [x.sge(0, 3000)];
-    let resent = counter(x, "ACK_TIMEOUTS");
+    let resent = x.counter("ACK_TIMEOUTS");
     let start = Instant::now();
     x.post(&[
         x.remote(1, WqeOpcode::WRITE, &sge, y, 0),
@@ -69,7 +60,7 @@ fn exceeds(x: &Side, y: &Side, retry_cnt: u32, code: u8) -> bool {
     let took = start.elapsed();
     x.expect_flushed([2, 3]);
     assert_eq!(x.state(), QpState::ERR);
-    assert_eq!(counter(x, "ACK_TIMEOUTS") - resent, u64::from(retry_cnt) + 1);
+    assert_eq!(x.counter("ACK_TIMEOUTS") - resent, u64::from(retry_cnt) + 1);
     // The time runs once for the first try and once for each retry.
     is_in_time(took, timeout(code) * (retry_cnt + 1))
 }
@@ -142,7 +133,7 @@ fn a_receiver_that_is_not_ready_is_asked_as_often_as_rnr_retry_says() {
             in_time(&cards, Options { rnr_retry, timeout: 14, ..small() }, |x, y| {
                 // 1.28 ms.
                 set_rnr_timer(y, 14);
-                let naks = counter(y, "RNR_NAK");
+                let naks = y.counter("RNR_NAK");
                 let start = Instant::now();
                 let sge = [x.sge(0, 3000)];
                 let mut wr = x.remote(1, opcode, &sge, y, 0);
@@ -151,7 +142,7 @@ fn a_receiver_that_is_not_ready_is_asked_as_often_as_rnr_retry_says() {
                 x.expect_status(1, CqeStatus::RNR_RETRY_EXC_ERR);
                 let took = start.elapsed();
                 x.expect_flushed([2]);
-                assert_eq!(counter(y, "RNR_NAK") - naks, u64::from(rnr_retry) + 1, "tries");
+                assert_eq!(y.counter("RNR_NAK") - naks, u64::from(rnr_retry) + 1, "tries");
                 assert_eq!(y.state(), QpState::RTS, "nothing happened to the receiver");
                 assert!(y.poll().is_none());
                 is_in_time(took, Duration::from_micros(1280) * rnr_retry.into())

@@ -472,8 +472,7 @@ fn damaged_multicast_is_counted_where_it_comes() {
             x.post(&[SendWr { ah: Some(&ah), remote_qpn: 0xff_ffff, ..x.wr(1, WqeOpcode::SEND, &sge) }]);
             x.expect(1);
             let counted = |card: usize, port| {
-                let port = devices[card].query_port(port).expect("the port");
-                counters.iter().map(|name| port.counter(name)).sum::<u64>()
+                counters.iter().map(|name| tests::counter(&devices[card], port, name)).sum::<u64>()
             };
             let all = || [(0, 1), (0, 2), (1, 1), (1, 2)].map(|(card, port)| counted(card, port));
             // In simulated time the sender is done before the packet has arrived.

@@ -9,7 +9,7 @@ use model::link::{Capture, Faults, LinkOptions, Wire};
 use model::profile::Profile;
 
 use model::wire::frame;
-use tests::{connect, Net, Options, Side, TestCard};
+use tests::{connect, counter, Net, Options, Side, TestCard};
 
 /// See the module.
 pub struct Scene {
@@ -81,7 +81,7 @@ impl Scene {
 
     /// A counter of both cards, added up.
     pub fn counter(&self, name: &str) -> u64 {
-        [&self.a, &self.b].iter().map(|device| device.query_port(1).expect("the port").counter(name)).sum()
+        [&self.a, &self.b].iter().map(|device| counter(device, 1, name)).sum()
     }
 
     /// Ends the net. Its record: a line for each frame, when it was sent, whether it arrived or not.

@@ -9,7 +9,7 @@ use fpga_regs::{Access, CqeStatus, WqeOpcode};
 use model::wire::{frame, Aeth, BthOpcode, Headers, Network, Path, Reth};
 use tests::{loopback_address, Options, Peer, Random};
 
-use super::{counter, net_at, options, pair};
+use super::{net_at, options, pair};
 
 const ROCE: u16 = 4791;
 
@@ -74,10 +74,10 @@ fn a_stranger_touches_nothing() {
     headers.bth.dest_qp = 1;
     send(&headers, &[1; 8000]);
     let until = Instant::now() + Duration::from_secs(20);
-    while counter(&y, "rx_malformed") == 0 {
+    while y.counter("rx_malformed") == 0 {
         assert!(Instant::now() < until, "a packet that is too long is not counted");
     }
-    assert_eq!(counter(&y, "rx_pkey_errors"), 1, "of another partition, sent before");
+    assert_eq!(y.counter("rx_pkey_errors"), 1, "of another partition, sent before");
     // Anything: noise, and good packets with some bytes changed.
     let mut numbers = Random(0x5eed);
     for _ in 0..3000 {
@@ -104,8 +104,8 @@ fn a_stranger_touches_nothing() {
         x.expect(n);
     }
     assert!(x.buffer[..3000] == y.buffer[..3000] && x.buffer[..5000] == y.buffer[10_000..15_000]);
-    assert!(counter(&y, "rx_no_qp") > 200, "strangers, and queue pairs that do not exist");
-    assert!(counter(&y, "rx_malformed") > 0 && counter(&y, "rx_icrc_errors") > 1000);
+    assert!(y.counter("rx_no_qp") > 200, "strangers, and queue pairs that do not exist");
+    assert!(y.counter("rx_malformed") > 0 && y.counter("rx_icrc_errors") > 1000);
 }
 
 /// A congestion notification of the peer's address is one, and of another is not (RoCEv2 annex A17.9.3).
@@ -119,17 +119,17 @@ fn notifications_come_from_the_peer() {
     headers.bth.pkey = 0xffff;
     headers.bth.dest_qp = y.qp.qpn();
     for (from, name) in [(away, "rx_no_qp"), (here, "rx_cnp")] {
-        let before = counter(&y, name);
+        let before = y.counter(name);
         let socket = UdpSocket::bind((from, 0)).expect("a socket");
         let sport = socket.local_addr().unwrap().port();
         let gid = |ip: std::net::Ipv4Addr| ip.to_ipv6_mapped().octets();
         socket.send_to(&datagram(gid(from), gid(there), sport, &headers, &[]), (there, ROCE)).expect("sent");
         let until = Instant::now() + Duration::from_secs(20);
-        while counter(&y, name) == before {
+        while y.counter(name) == before {
             assert!(Instant::now() < until, "{name} does not count it");
         }
     }
-    assert_eq!(counter(&y, "rx_cnp"), 1);
+    assert_eq!(y.counter("rx_cnp"), 1);
 }
 
 /// A peer refuses the rest of a READ by the PSN of its request, as Linux rxe does, after a part of the answer.
@@ -209,7 +209,7 @@ fn a_peer_asks_for_much() {
         numbered(id, gid(here), gid(there), sport, &headers, &[])
     };
     let send = |bytes: &[u8]| assert!(socket.send_to(bytes, (there, ROCE)).expect("sent") == bytes.len());
-    let sent = || counter(&y, "tx_packets");
+    let sent = || y.counter("tx_packets");
     let before = sent();
     let all = u64::from(READS * packets);
     // They leave as one and come as one; the kernel numbers them.

@@ -8,7 +8,7 @@ use model::attach::NetOptions;
 use model::link::LinkOptions;
 use tests::{connect, Net, Options, Peer};
 
-use super::counter;
+use super::{exchange, read_each_other};
 
 pub const LIMIT: Duration = Duration::from_secs(60);
 
@@ -34,22 +34,7 @@ fn two_nets_exchange_frames_in_unix_datagrams() {
             let (mut x, mut y) = connect(&a, &b, Options { gid, mtu, timeout: 17, ..Options::default() });
             x.buffer.pattern(mtu);
             for size in [0, 1, 255, 4097, 100_003] {
-                x.post(&[x.remote(1, WqeOpcode::WRITE, &[x.sge(13, size)], &y, 501)]);
-                x.expect(1);
-                assert!(
-                    x.buffer[13..13 + size] == y.buffer[501..501 + size],
-                    "WRITE, mtu {mtu}, {size} bytes"
-                );
-                y.recv(100, &[y.sge(1, size)]);
-                x.post(&[x.wr(2, WqeOpcode::SEND, &[x.sge(7, size)])]);
-                x.expect(2);
-                assert_eq!(y.expect(100).byte_len as usize, size);
-                assert!(x.buffer[7..7 + size] == y.buffer[1..1 + size], "SEND, mtu {mtu}, {size} bytes");
-                x.post(&[x.remote(3, WqeOpcode::READ, &[x.sge(500_021, size)], &y, 1)]);
-                x.expect(3);
-                let read = &x.buffer[500_021..500_021 + size];
-                assert!(*read == y.buffer[1..1 + size], "READ, mtu {mtu}, {size} bytes");
-                y.buffer[..size + 600].fill(0);
+                exchange(&x, &mut y, size);
             }
         }
         let (mut x, y) = connect(&a, &b, Options { gid, mtu: 5, qp_type: QpType::UD, ..Options::default() });
@@ -78,14 +63,9 @@ fn large_reads_lose_nothing() {
     let (mut x, mut y) = connect(&one.open(0), &other.open(1), options);
     x.buffer.pattern(1);
     y.buffer.pattern(2);
-    let (here, there) = ([x.sge(SIZE, SIZE)], [y.sge(SIZE, SIZE)]);
-    x.post(&[x.remote(1, WqeOpcode::READ, &here, &y, 0)]);
-    y.post(&[y.remote(2, WqeOpcode::READ, &there, &x, 0)]);
-    x.expect(1);
-    y.expect(2);
-    assert!(x.buffer[SIZE..] == y.buffer[..SIZE] && y.buffer[SIZE..] == x.buffer[..SIZE]);
+    read_each_other(&x, &y, SIZE);
     for peer in [&x, &y] {
-        let again = ["ack_timeouts", "out_of_sequence"].map(|name| counter(peer, name));
+        let again = ["ack_timeouts", "out_of_sequence"].map(|name| peer.counter(name));
         assert_eq!(again, [0, 0], "something was sent again");
     }
 }
@@ -163,7 +143,7 @@ fn no_frame_is_longer_than_the_longest() {
     }
     let came = [0, 1].map(|n| y.expect(n).byte_len);
     assert_eq!(came, [9604, 64], "with their check sequences");
-    assert_eq!(counter(&y, "rx_malformed"), 2);
+    assert_eq!(y.counter("rx_malformed"), 2);
 }
 
 #[test]

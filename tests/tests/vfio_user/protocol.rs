@@ -8,9 +8,9 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use tests::stock::StockNet;
-use tests::{join, Peer, Random};
+use tests::Random;
 
-use super::{end, exchange, in_process, options, served, BUS_MASTER, COMMAND, MEMORY, SOON};
+use super::{end, works, BUS_MASTER, COMMAND, MEMORY, SOON};
 
 /// A command of the protocol: header and body, as bytes.
 pub fn message(id: u16, command: u16, body: &[u8]) -> Vec<u8> {
@@ -114,12 +114,7 @@ fn clients_that_send_nonsense() {
     }
 
     // And the card still works.
-    {
-        let (a, b) = (served(path), in_process(&net, 1));
-        let (mut x, mut y) = (Peer::new(&a, options()), Peer::new(&b, options()));
-        join(&x, &y);
-        exchange(&mut x, &mut y);
-    }
+    works(&net, path);
     end(server, path);
 }
 
@@ -215,12 +210,7 @@ fn any_messages() {
             }
         }
     }
-    {
-        let (a, b) = (served(&paths[0]), in_process(&net, 1));
-        let (mut x, mut y) = (Peer::new(&a, options()), Peer::new(&b, options()));
-        join(&x, &y);
-        exchange(&mut x, &mut y);
-    }
+    works(&net, &paths[0]);
     end(server, &paths[0]);
 }
 
@@ -267,12 +257,7 @@ fn a_client_that_shortens_its_file_loses_its_card_only() {
     file.set_len(0).expect("shortened");
     write(0, regs::ASQ_DOORBELL, &2_u32.to_le_bytes());
     drop(socket);
-    {
-        let (a, b) = (served(&paths[0]), in_process(&net, 1));
-        let (mut x, mut y) = (Peer::new(&a, options()), Peer::new(&b, options()));
-        join(&x, &y);
-        exchange(&mut x, &mut y);
-    }
+    works(&net, &paths[0]);
     end(server, &paths[0]);
 }
 
