@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use tests::stock::verbena;
+use tests::stock::{number_before, verbena};
 
 /// Payload of 1 KiB in a frame of 1086 bytes, with 20 of preamble and gap, at 25 Gb/s: nanoseconds for a byte.
 const NS: f64 = 8.0 / 25.0 * 1106.0 / 1024.0;
@@ -32,13 +32,6 @@ fn run(line: &str) -> (String, Vec<[f64; 4]>) {
 
 fn last(rows: &[[f64; 4]]) -> f64 {
     rows.iter().map(|row| row[3]).fold(0.0, f64::max)
-}
-
-/// The number before a word of a run's figures.
-fn figure(text: &str, before: &str) -> f64 {
-    let end = text.find(before).unwrap_or_else(|| panic!("no `{before}` in {text}"));
-    let word = text[..end].split_whitespace().last().expect("a number");
-    word.parse().unwrap_or_else(|_| panic!("`{word}` before `{before}`"))
 }
 
 #[test]
@@ -81,8 +74,12 @@ fn an_incast_takes_what_its_port_takes() {
             time >= least && time <= least * 1.005 + 10_000.0,
             "{cards} cards: {time} ns, at least {least}"
         );
-        assert_eq!((figure(&text, " packets, 0 sent"), figure(&text, " sent again")), (0.0, 0.0), "{text}");
-        assert!(figure(&text, " (Jain") > 0.99, "{text}");
+        assert_eq!(
+            (number_before(&text, " packets, 0 sent"), number_before(&text, " sent again")),
+            (0.0, 0.0),
+            "{text}"
+        );
+        assert!(number_before(&text, " (Jain") > 0.99, "{text}");
     }
 }
 
@@ -105,7 +102,7 @@ fn leaves_are_as_fast_as_their_cables() {
     let time = |ratio| {
         let line = "--pattern permutation --cards 32 --bytes 512KiB --topology leaf-spine --leaf 8 --seed 2";
         let (text, rows) = run(&format!("{line} --ratio {ratio}"));
-        assert_eq!(figure(&text, " packets, 0 sent"), 0.0, "{text}");
+        assert_eq!(number_before(&text, " packets, 0 sent"), 0.0, "{text}");
         last(&rows)
     };
     let (_, star) = run("--pattern permutation --cards 32 --bytes 512KiB --seed 2");
@@ -147,7 +144,11 @@ fn all_to_all_keeps_to_its_window() {
         let line = format!("--pattern alltoall --cards {cards} --bytes {bytes} --window {window}");
         let (text, rows) = run(&line);
         assert!(text.contains(&format!("64 KiB each, to {window} at a time")), "{text}");
-        assert_eq!((rows.len(), figure(&text, " packets, 0 sent")), (cards * (cards - 1), 0.0), "{text}");
+        assert_eq!(
+            (rows.len(), number_before(&text, " packets, 0 sent")),
+            (cards * (cards - 1), 0.0),
+            "{text}"
+        );
         for row in &rows {
             let before = distance(row, cards).saturating_sub(window) as f64;
             assert!(row[3] >= (before + 1.0) * message, "{row:?} began too early");
@@ -170,7 +171,11 @@ fn all_to_all_of_many_cards_ends() {
     for (cards, bytes) in [(512, 4096), (1024, 1024)] {
         let (text, rows) = run(&format!("--pattern alltoall --cards {cards} --bytes {bytes}"));
         assert_eq!(rows.len(), cards * (cards - 1));
-        assert_eq!((figure(&text, " packets, 0 sent"), figure(&text, " sent again")), (0.0, 0.0), "{text}");
+        assert_eq!(
+            (number_before(&text, " packets, 0 sent"), number_before(&text, " sent again")),
+            (0.0, 0.0),
+            "{text}"
+        );
         let least = (cards - 1) as f64 * bytes as f64 * NS;
         assert!(last(&rows) >= least && last(&rows) < least * 1.3, "{} ns of {least}", last(&rows));
     }
@@ -198,7 +203,7 @@ fn a_ring_takes_its_steps() {
 fn what_is_lost_is_sent_again() {
     let (text, rows) = run("--pattern incast --cards 8 --bytes 256KiB --switch buffer=64KiB");
     assert_eq!(rows.len(), 7);
-    assert!(figure(&text, " sent again") > 0.0, "{text}");
+    assert!(number_before(&text, " sent again") > 0.0, "{text}");
 }
 
 /// By default time-outs are so short that a port which loses packets is mostly busy, and retries suffice for all of them.
@@ -208,8 +213,8 @@ fn a_lossy_incast_ends_well() {
     assert_eq!(rows.len(), 15);
     assert!(rows.iter().all(|row| row[2] == f64::from(1 << 20)), "{rows:?}");
     assert!(text.contains("\n  retries     7, each after 2097.152 us (--timeout 9)\n"), "{text}");
-    assert!(figure(&text, " packets, ") > 0.0 && figure(&text, " sent again") > 0.0, "{text}");
-    assert!(figure(&text, " % of the receivers' ports") > 50.0, "{text}");
+    assert!(number_before(&text, " packets, ") > 0.0 && number_before(&text, " sent again") > 0.0, "{text}");
+    assert!(number_before(&text, " % of the receivers' ports") > 50.0, "{text}");
     assert_eq!(run("--pattern incast --cards 16 --switch default --timeout 9 --retries 7"), (text, rows));
 }
 
@@ -235,8 +240,8 @@ fn a_run_whose_retries_end_prints_figures_and_fails() {
     let output = sim(&format!("{line} --csv {}", csv.display()));
     let (text, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(1), "{said}");
-    let arrived = figure(&text, " of 63, ");
-    assert!(arrived > 0.0 && arrived < 63.0 && figure(&text, " packets, ") > 0.0, "{text}");
+    let arrived = number_before(&text, " of 63, ");
+    assert!(arrived > 0.0 && arrived < 63.0 && number_before(&text, " packets, ") > 0.0, "{text}");
     assert_eq!(fs::read_to_string(csv).expect("the CSV").lines().count(), arrived as usize + 1);
     for words in [
         "to card 0 gave up (RETRY_EXC_ERR)",
@@ -257,7 +262,7 @@ fn a_queue_pair_that_gives_up_does_not_stop_others() {
     let (text, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains(" more later: ") && said.contains("more --retries, a longer --timeout"), "{said}");
-    let arrived = figure(&text, " of 56, ");
+    let arrived = number_before(&text, " of 56, ");
     assert!(arrived > 0.0 && arrived < 56.0, "{text}");
 }
 
@@ -343,7 +348,7 @@ fn the_cost_of_a_packet_does_not_grow() {
     let events = |cards: u32| {
         let (text, rows) = run(&format!("--pattern permutation --cards {cards} --bytes 256KiB"));
         assert_eq!(rows.len(), cards as usize);
-        figure(&text, " events a packet")
+        number_before(&text, " events a packet")
     };
     let few = events(8);
     for cards in [64, 256, 1024] {

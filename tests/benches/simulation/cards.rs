@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use tests::stock::number_before;
+
 use super::command::verbena;
 use super::Row;
 
@@ -18,11 +20,7 @@ fn run(cards: u32) -> (f64, f64) {
     let output = command.output().expect("the command runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{cards} cards:\n{said}");
-    let before = |words: &str| {
-        let number = said.split_once(words).and_then(|(before, _)| before.rsplit([' ', '(']).next());
-        number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no `{words}` in:\n{said}"))
-    };
-    (before(" million events a second"), before(" ns a packet"))
+    (number_before(&said, " million events a second"), number_before(&said, " ns a packet"))
 }
 
 /// Prints it, and gives what a packet of the most cards costs as a multiple of one of the fewest.

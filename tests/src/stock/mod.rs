@@ -45,6 +45,15 @@ pub use testpmd::{EalFiles, Testpmd};
 
 pub use crate::wait_for;
 
+/// The number before some words of what a program said, where they come first.
+#[track_caller]
+pub fn number_before(said: &str, words: &str) -> f64 {
+    let before = said.split_once(words).map_or("", |(before, _)| before);
+    let number = before.rsplit([' ', '\n', ',', '(']).find(|word| !word.is_empty());
+    let number = number.and_then(|number| number.parse().ok());
+    number.unwrap_or_else(|| panic!("no number before `{words}` in:\n{said}"))
+}
+
 /// Runs something for a second, and for longer where that was too short for a machine that did not run all of it meanwhile.
 pub fn long_enough<T>(mut run: impl FnMut(&'static str) -> T, too_short: impl Fn(&T) -> bool) -> T {
     for seconds in ["1", "5"] {

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use super::{bound, A, B, CARD, LONG, SHORT};
 use tests::guest::{Machine, Options, Served};
-use tests::stock::{free_port, until_calibrated, verbena, Program};
+use tests::stock::{free_port, rows, until_calibrated, verbena, Program};
 
 /// Server and client of a test in the guest, each on a card of its own.
 fn pair(guest: &mut Machine, program: &str, arguments: &str) -> String {
@@ -23,11 +23,8 @@ fn pair(guest: &mut Machine, program: &str, arguments: &str) -> String {
 
 /// The row of a message size in perftest's table.
 fn row(said: &str, bytes: u32) -> Vec<f64> {
-    let numbers =
-        |line: &str| line.split_whitespace().map(|word| word.parse().ok()).collect::<Option<Vec<f64>>>();
-    let mut rows =
-        said.lines().filter_map(numbers).filter(|row| row.len() >= 4 && row[0] == f64::from(bytes));
-    rows.next().unwrap_or_else(|| panic!("no row of {bytes} bytes in:\n{said}"))
+    let row = rows(said).into_iter().find(|row| row[0] == f64::from(bytes));
+    row.unwrap_or_else(|| panic!("no row of {bytes} bytes in:\n{said}"))
 }
 
 #[test]

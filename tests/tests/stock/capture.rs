@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 mod reading;
-mod tshark;
+pub mod tshark;
 
 use std::collections::BTreeSet;
 use std::os::fd::AsRawFd;
@@ -16,7 +16,8 @@ use model::wire::frame;
 use tests::loopback_address;
 use tests::pcap::records;
 use tests::stock::{
-    alone, free_port, need, signal, until_answered, wait_for, wrapped, Both, Pair, Program, StockNet,
+    alone, free_port, need, number_before, signal, until_answered, wait_for, wrapped, Both, Pair, Program,
+    StockNet,
 };
 
 use self::reading::{packets, Packet};
@@ -45,12 +46,7 @@ fn begin_file(net: &StockNet, file: &Path, words: &[&str]) -> Program {
 /// How many packets a capture has taken and lost, by its last words.
 fn numbers(said: &str) -> (u64, u64) {
     let last = said.lines().last().expect("the last line");
-    let count = |word: &str| {
-        let before = last.split(word).next().expect("a number before it");
-        let number =
-            before.split([' ', ',']).rfind(|part| !part.is_empty()).and_then(|part| part.parse().ok());
-        number.unwrap_or_else(|| panic!("`{last}` has no number before `{word}`"))
-    };
+    let count = |word| number_before(last, word) as u64;
     (count(" packet"), count(" dropped"))
 }
 

@@ -1,12 +1,12 @@
 //! GIDs of VLANs and of RoCE version 1, with stock programs: what the tables say, and each frame that is sent.
 
-use std::process::Command;
 use std::time::Duration;
 
 use fpga_regs::regs::port;
 use model::attach::listeners;
 use tests::stock::{free_port, need, Pair, Program, StockNet};
 
+use crate::capture::tshark::tshark;
 use crate::pcap::read;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -201,12 +201,7 @@ fn tshark_reads_them() {
         }
         drop(holder);
         net.expect_gone();
-        let count = |filter: &str| {
-            let output =
-                Command::new("tshark").args(["-r", file, "-Y", filter]).output().expect("tshark runs");
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            String::from_utf8_lossy(&output.stdout).lines().count()
-        };
+        let count = |filter: &str| tshark(&["-r", file, "-Y", filter]).lines().count();
         let all = read(&path).len();
         let tagged = if gid == "3" { 0 } else { all };
         let grh = if gid == "2" { 0 } else { all };

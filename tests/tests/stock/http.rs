@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use tests::stock::{alone, example, long_enough, Ended, Program, StockNet};
+use tests::stock::{alone, example, long_enough, number_before, Ended, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -16,14 +16,6 @@ fn program() -> &'static Path {
 /// A core had no answer within the time of the run.
 fn silent(ended: &Ended) -> bool {
     ended.said.contains(", 0 answers")
-}
-
-/// The number before `what` in a line.
-fn number(line: &str, what: &str) -> u64 {
-    let before = line.split(what).next().and_then(|before| before.split_whitespace().last());
-    before
-        .and_then(|number| number.parse().ok())
-        .unwrap_or_else(|| panic!("no number before `{what}`: {line}"))
 }
 
 #[test]
@@ -44,10 +36,10 @@ fn each_core_of_the_client_gets_the_answers_to_its_questions() {
     for core in 0..2 {
         let begin = format!("core {core}: 12 connections, ");
         let line = said.lines().find(|line| line.starts_with(&begin)).unwrap_or_else(|| panic!("{said}"));
-        let of_each = [number(line, " from core 0"), number(line, " from core 1")];
-        assert_eq!(number(line, " answers"), of_each[0] + of_each[1], "{line}");
+        let of_each = [" from core 0", " from core 1"].map(|from| number_before(line, from));
+        assert_eq!(number_before(line, " answers"), of_each[0] + of_each[1], "{line}");
         assert!(
-            of_each.iter().all(|&answers| answers > 0),
+            of_each.iter().all(|&answers| answers > 0.0),
             "12 connections, all to one core of the server: {line}"
         );
     }
@@ -64,8 +56,9 @@ fn both_directions_of_a_connection_stay_on_a_core() {
     }
     let cores: Vec<_> = said.lines().filter(|line| line.starts_with("core ")).collect();
     for line in cores {
-        let core = &line[..6];
-        assert_eq!(number(line, " answers"), number(line, &format!(" from {core}")), "{line}");
+        let own = format!(" from {}", &line[..6]);
+        let [all, own] = [" answers", &own].map(|words| number_before(line, words));
+        assert_eq!(all, own, "{line}");
     }
 }
 

@@ -194,30 +194,42 @@ fn dpdk_24_11_sees_the_link() {
     Dpdk::of_debian_13(dpdk_sees_the_link);
 }
 
+/// On each card DPDK's own bonding (IEEE 802.3ad) of both ports, not yet begun.
+fn bonds(net: &StockNet, mode: &str) -> [Testpmd; 2] {
+    let member = net.dpdk().bond()[0];
+    [0, 1].map(|card| {
+        let members = [format!("net_verbena{card}"), format!("net_verbena{card}p2")];
+        let bond = format!("net_bonding0,mode=4,{member}={},{member}={}", members[0], members[1]);
+        let devices = [&*members[0], &members[1], &bond];
+        let mut end = Testpmd::start(net, &devices, &["-i", "--portlist=2", mode]);
+        end.expect("testpmd>");
+        end
+    })
+}
+
+/// Waits until both say that LACP has negotiated with the other one, and that all members are active.
+fn negotiate(net: &StockNet, ends: &mut [Testpmd; 2]) {
+    let [_, members_word, ask_members, ask_lacp] = net.dpdk().bond();
+    for (end, partner) in ends.iter_mut().zip([1, 0]) {
+        end.asks(ask_lacp, "ACTIVE AGGREGATION SYNCHRONIZATION COLLECTING DISTRIBUTING");
+        end.asks(ask_lacp, &format!("system mac address: 02:56:42:00:0{partner}:00"));
+        end.asks(ask_members, &format!("Active {members_word} (2): [0 1]"));
+    }
+}
+
 /// With queues of their own for LACP, to which DPDK's bonding steers it by rules of `rte_flow`, programs that only receive
 /// negotiate, too.
 #[test]
 fn bonds_negotiate_by_queues_of_their_own() {
     let _alone = alone();
     let net = StockNet::new();
-    let [member, members_word, ask_members, ask_lacp] = net.dpdk().bond();
-    let mut ends = [0, 1].map(|card| {
-        let members = [format!("net_verbena{card}"), format!("net_verbena{card}p2")];
-        let bond = format!("net_bonding0,mode=4,{member}={},{member}={}", members[0], members[1]);
-        let options = ["-i", "--portlist=2", "--forward-mode=rxonly"];
-        let mut end = Testpmd::start(&net, &[&members[0], &members[1], &bond], &options);
-        end.expect("testpmd>");
+    let mut ends = bonds(&net, "--forward-mode=rxonly");
+    for end in &mut ends {
         end.does("port stop 2");
         let said = end.does("set bonding lacp dedicated_queues 2 enable\nport start 2\nstart");
         assert!(!said.contains("rror") && !said.contains("ailed"), "{said}");
-        end
-    });
-    let lacp = "ACTIVE AGGREGATION SYNCHRONIZATION COLLECTING DISTRIBUTING";
-    for (end, partner) in ends.iter_mut().zip([1, 0]) {
-        end.asks(ask_lacp, lacp);
-        end.asks(ask_lacp, &format!("system mac address: 02:56:42:00:0{partner}:00"));
-        end.asks(ask_members, &format!("Active {members_word} (2): [0 1]"));
     }
+    negotiate(&net, &mut ends);
     for end in ends {
         end.quit();
     }
@@ -229,36 +241,19 @@ fn bonds_of_dpdk_24_11_negotiate_by_queues_of_their_own() {
     Dpdk::of_debian_13(bonds_negotiate_by_queues_of_their_own);
 }
 
-/// DPDK's own bonding (IEEE 802.3ad) on both ports of both cards: LACP negotiates, and when the cable is pulled that has the
-/// traffic, the other has it.
+/// LACP negotiates, and when the cable is pulled that has the traffic, the other has it.
 #[test]
 fn bonds_negotiate_and_outlive_a_cable() {
     let _alone = alone();
     let net = StockNet::new();
-    let [member, members_word, ask_members, ask_lacp] = net.dpdk().bond();
-    let mut ends = [0, 1].map(|card| {
-        let members = [format!("net_verbena{card}"), format!("net_verbena{card}p2")];
-        let bond = format!("net_bonding0,mode=4,{member}={},{member}={}", members[0], members[1]);
-        // flowgen receives and sends all the time, as LACP needs.
-        let mut end = Testpmd::start(
-            &net,
-            &[&members[0], &members[1], &bond],
-            &["-i", "--portlist=2", "--forward-mode=flowgen"],
-        );
-        end.expect("testpmd>");
-        end.types("start");
-        end
-    });
+    let [_, members_word, ask_members, _] = net.dpdk().bond();
+    // It receives and sends all the time, as LACP needs.
+    let mut ends = bonds(&net, "--forward-mode=flowgen");
+    ends.iter_mut().for_each(|end| end.types("start"));
+    negotiate(&net, &mut ends);
     let active = |end: &mut Testpmd, members: &str| {
         end.asks(ask_members, &format!("Active {members_word} {members}"));
     };
-    ends.iter_mut().for_each(|end| active(end, "(2): [0 1]"));
-    let lacp = "ACTIVE AGGREGATION SYNCHRONIZATION COLLECTING DISTRIBUTING";
-    for (end, partner) in ends.iter_mut().zip([1, 0]) {
-        end.asks(ask_lacp, lacp);
-        let partner = format!("system mac address: 02:56:42:00:0{partner}:00");
-        end.asks(ask_lacp, &partner);
-    }
     // Which cable has the traffic follows from addresses.
     let card = SegmentCard::open(&net.socket(), 0).expect("a card");
     let sent = |member: u32| card.read64(port::base(member) + port::TX_PACKETS);

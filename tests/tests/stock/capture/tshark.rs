@@ -33,7 +33,8 @@ const PROGRAMS: [(&str, &[&str], &[&str]); 7] = [
     ),
 ];
 
-fn tshark(arguments: &[&str]) -> String {
+/// What tshark prints.
+pub fn tshark(arguments: &[&str]) -> String {
     let output = Command::new("tshark").args(arguments).output().expect("tshark runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "tshark {arguments:?}: {said}");
