@@ -1,6 +1,6 @@
 //! How the cards scale: pairs of processes, and threads of one, that have nothing to do with each other, at the same time.
 //!
-//! `cargo build --release && cargo bench -p tests --bench scaling` prints a table of ratios and fails when one misses its
+//! `cargo bench -p tests --bench scaling` prints a table of ratios and fails when one misses its
 //! goal; `-- pairs`, `datagrams`, `threads`, `crowd` or `alone` is one part. Needs two cores. The sides of a row send in turns, in windows
 //! of an eighth of a second, so that what else the machine does meets all of them; the median of the ratios counts. All programs are on stock verbs
 //! ([`tests/c/scale.c`](../../c/scale.c)).
@@ -8,8 +8,6 @@
 //! `VERBENA_BEFORE=.../release/verbena` names another build: the part `alone` compares one pair on it with one on this.
 #![allow(unsafe_code)]
 
-#[path = "../speed/command.rs"]
-mod command;
 mod net;
 // Not all kinds of goal are here.
 #[allow(dead_code)]
@@ -19,7 +17,8 @@ mod row;
 use std::path::Path;
 
 use net::{window, Net, Pair, Stream};
-use row::{heading, verdict, Goal, Row};
+use row::{heading, median, verdict, Goal, Row};
+use tests::stock::verbena;
 
 /// Windows of each side of a row.
 const ROUNDS: usize = 11;
@@ -43,15 +42,9 @@ fn beside(sides: &mut [&mut dyn FnMut() -> f64]) -> Vec<(f64, f64)> {
         }
         rounds.push(rates);
     }
-    let middle = |figure: &dyn Fn(&Vec<f64>) -> f64| {
-        let mut all: Vec<f64> = rounds.iter().map(figure).collect();
-        all.sort_by(f64::total_cmp);
-        if std::env::var_os("SPEED_VERBOSE").is_some() {
-            eprintln!("  {all:.3?}");
-        }
-        all[all.len() / 2]
-    };
-    (0..sides.len()).map(|n| (middle(&|rates| rates[n]), middle(&|rates| rates[n] / rates[0]))).collect()
+    let middle = |what, figure: &dyn Fn(&Vec<f64>) -> f64| median(what, rounds.iter().map(figure).collect());
+    let figures = |n| (middle("rates", &|rates| rates[n]), middle("ratios", &|rates| rates[n] / rates[0]));
+    (0..sides.len()).map(figures).collect()
 }
 
 /// A row of messages or, of long ones, bytes a second.
@@ -62,10 +55,8 @@ fn row(what: String, stream: Stream, limit: f64, (reached, ratio): (f64, f64), g
 
 /// Two pairs, each on a core, on two nets, on one, and on one pair of cards; and four pairs on the two cores.
 fn pairs(scale: &Path, part: &str, add: &mut impl FnMut(Row)) {
-    let verbena = command::verbena();
     let on = |net: &Net, first: u32, core: &str| net.pair(scale, first, 1, [core; 2], &[]);
-    let (left, right, both, shared) =
-        (Net::new(&verbena, 2), Net::new(&verbena, 2), Net::new(&verbena, 4), Net::new(&verbena, 2));
+    let [left, right, both, shared] = [2, 2, 4, 2].map(|cards| Net::new(verbena(), cards));
     let mut apart = [on(&left, 0, "0"), on(&right, 0, "1")];
     let all = |pairs: &mut [Pair], stream| window(&mut pairs.iter_mut().collect::<Vec<_>>(), stream, 1);
     if part != "crowd" {
@@ -102,7 +93,7 @@ fn pairs(scale: &Path, part: &str, add: &mut impl FnMut(Row)) {
 /// Two pairs of UD queue pairs, on two nets and on one.
 fn datagrams(scale: &Path, add: &mut impl FnMut(Row)) {
     let on = |net: &Net, first: u32, core: &str| net.pair(scale, first, 1, [core; 2], &["ud"]);
-    let [left, right, both] = [2, 2, 4].map(|cards| Net::new(&command::verbena(), cards));
+    let [left, right, both] = [2, 2, 4].map(|cards| Net::new(verbena(), cards));
     let mut apart = [on(&left, 0, "0"), on(&right, 0, "1")];
     let mut together = [on(&both, 0, "0"), on(&both, 2, "1")];
     let all = |pairs: &mut [Pair], stream| window(&mut pairs.iter_mut().collect::<Vec<_>>(), stream, 1);
@@ -114,7 +105,7 @@ fn datagrams(scale: &Path, add: &mut impl FnMut(Row)) {
 
 /// Threads of one process, each with a queue pair.
 fn threads(scale: &Path, add: &mut impl FnMut(Row)) {
-    let net = Net::new(&command::verbena(), 2);
+    let net = Net::new(verbena(), 2);
     let mut own = net.pair(scale, 0, 2, ["spread"; 2], &[]);
     let mut one_cq = net.pair(scale, 0, 16, ["spread"; 2], &["shared"]);
     let own = std::cell::RefCell::new(&mut own);
@@ -139,8 +130,7 @@ fn threads(scale: &Path, add: &mut impl FnMut(Row)) {
 
 /// One pair alone, each side on a core, on another build and on this one.
 fn alone(scale: &Path, before: &Path, add: &mut impl FnMut(Row)) {
-    let now = command::verbena();
-    let nets = [before, &now].map(|verbena| Net::new(verbena, 2));
+    let nets = [before, verbena()].map(|verbena| Net::new(verbena, 2));
     let [mut before, mut now] = nets.each_ref().map(|net| net.pair(scale, 0, 1, ["0", "1"], &[]));
     for kind in ["write", "send"] {
         for (name, size) in SIZES {

@@ -2,9 +2,8 @@
 
 use std::process::Command;
 
-use tests::stock::number_before;
+use tests::stock::{number_before, verbena};
 
-use super::command::verbena;
 use super::Row;
 
 const CARDS: [u32; 4] = [8, 64, 256, 1024];

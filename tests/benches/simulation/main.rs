@@ -3,12 +3,10 @@
 //! `cargo bench -p tests --bench simulation` prints each ratio beside its goal and fails when one is missed.
 //! What a run takes to start, and perftest's measuring of the processor's clock, are not counted: two
 //! runs of different length are compared. Needs two cores and the package perftest, and the machine
-//! for itself. Wants `cargo build --release` before.
+//! for itself.
 #![allow(unsafe_code)]
 
 mod cards;
-#[path = "../speed/command.rs"]
-mod command;
 mod event;
 mod handover;
 #[path = "../speed/pin.rs"]
@@ -16,7 +14,7 @@ mod pin;
 
 use std::process::Command;
 
-use command::verbena;
+use tests::stock::verbena;
 
 /// Tries per figure; their median counts.
 const TRIES: usize = 5;

@@ -1,11 +1,13 @@
 //! DPDK's testpmd on two modelled cards, beside a bare ring and beside DPDK's own shared-memory driver, `net_memif`.
 
+use std::process::Command;
 use std::time::Duration;
 
-use crate::command::verbena;
+use tests::stock::{EalFiles, Program, StockNet};
+
 use crate::limits::bare_ring;
-use crate::programs::{new_net, start, stop, Running};
-use crate::row::{Goal, Row};
+use crate::programs::{start, stop};
+use crate::row::{median, Goal, Row};
 use crate::{among, beside};
 
 /// How long a receiver counts.
@@ -24,20 +26,20 @@ fn frames_of(bytes: usize) -> String {
     format!("--forward-mode=txonly --txpkts={}", bytes - 4)
 }
 
-/// What runs a program on a net.
-fn on(net: &str) -> Vec<String> {
-    [&verbena().display().to_string(), "run", "--quiet", "--net", net, "--"].map(String::from).into()
-}
-
-/// testpmd, run by `words`, all of whose threads are on these cores: the first is that of commands, which sleeps.
-fn testpmd(mut words: Vec<String>, cores: &str, ports: &[&str], options: &str) -> Vec<String> {
-    let prefix = format!("verbena-bench-{}", new_net());
-    words.extend(["dpdk-testpmd", "--no-huge", "-m", "192", "--no-telemetry", "--no-pci"].map(String::from));
-    words.extend(["--lcores", cores, "--file-prefix", &prefix].map(String::from));
-    words.extend(ports.iter().flat_map(|port| ["--vdev", *port]).map(String::from));
-    words.extend(["--", "--no-mlockall", "--total-num-mbufs=4096", "--stats-period=1"].map(String::from));
-    words.extend(options.split_whitespace().map(String::from));
-    words
+/// testpmd, on a net if there is one, all of whose threads are on these cores: the first is that of commands, which sleeps.
+fn testpmd(net: Option<&StockNet>, cores: &str, ports: &[&str], options: &str) -> Command {
+    let prefix = EalFiles::new().prefix.clone();
+    let mut words = vec!["--no-huge", "-m", "192", "--no-telemetry", "--no-pci", "--lcores", cores];
+    words.extend(["--file-prefix", &prefix]);
+    words.extend(ports.iter().flat_map(|port| ["--vdev", *port]));
+    words.extend(["--", "--no-mlockall", "--total-num-mbufs=4096", "--stats-period=1"]);
+    words.extend(options.split_whitespace());
+    let Some(net) = net else {
+        let mut command = Command::new("dpdk-testpmd");
+        command.args(words);
+        return command;
+    };
+    net.command(&[], "dpdk-testpmd", &words)
 }
 
 /// The median of what each second of a program's statistics says of what its ports received together, in millions; the
@@ -49,16 +51,14 @@ fn received(said: &str, ports: usize) -> f64 {
         each.collect::<Vec<_>>().chunks_exact(ports).map(|second| second.iter().sum::<f64>() / 1e6).collect();
     let some: Vec<f64> = seconds.into_iter().filter(|&rate| rate > 0.0).collect();
     assert!(some.len() > 2, "testpmd received nothing for three seconds; it said:\n{said}");
-    let mut whole = some[1..some.len() - 1].to_vec();
-    whole.sort_by(f64::total_cmp);
-    whole[whole.len() / 2]
+    median("seconds", some[1..some.len() - 1].to_vec())
 }
 
 /// Frames that come from a sender on core 0 to a receiver on core 1, in millions a second.
-fn one_way(receiver: &[String], sender: &[String]) -> f64 {
-    let receiver = start(1, receiver, &[]);
+fn one_way(receiver: Command, sender: Command) -> f64 {
+    let receiver = start(1, receiver);
     std::thread::sleep(READY);
-    let sender = start(0, sender, &[]);
+    let sender = start(0, sender);
     std::thread::sleep(READY + Duration::from_secs(SECONDS));
     // First the receiver: one of memif does not outlive its peer.
     let said = stop(receiver);
@@ -68,20 +68,12 @@ fn one_way(receiver: &[String], sender: &[String]) -> f64 {
 
 /// Over the cards.
 fn cards(bytes: usize, receiver: &str, sender: &str) -> f64 {
-    let net = new_net();
+    let net = StockNet::new();
+    let receive = format!("--forward-mode=rxonly {FLAGS} {receiver}");
+    let send = format!("{} --eth-peer=0,02:56:42:00:01:00 {sender}", frames_of(bytes));
     one_way(
-        &testpmd(
-            on(&net),
-            "(0-1)@1",
-            &["net_verbena1"],
-            &format!("--forward-mode=rxonly {FLAGS} {receiver}"),
-        ),
-        &testpmd(
-            on(&net),
-            "(0-1)@0",
-            &["net_verbena0"],
-            &format!("{} --eth-peer=0,02:56:42:00:01:00 {sender}", frames_of(bytes)),
-        ),
+        testpmd(Some(&net), "(0-1)@1", &["net_verbena1"], &receive),
+        testpmd(Some(&net), "(0-1)@0", &["net_verbena0"], &send),
     )
 }
 
@@ -91,13 +83,13 @@ fn memif(bytes: usize) -> f64 {
     let socket = directory.path().join("memif").display().to_string();
     let port = |role: &str| format!("net_memif0,role={role},socket={socket},socket-abstract=no");
     one_way(
-        &testpmd(vec![], "(0-1)@1", &[&port("server")], "--forward-mode=rxonly"),
-        &testpmd(vec![], "(0-1)@0", &[&port("client")], &frames_of(bytes)),
+        testpmd(None, "(0-1)@1", &[&port("server")], "--forward-mode=rxonly"),
+        testpmd(None, "(0-1)@0", &[&port("client")], &frames_of(bytes)),
     )
 }
 
 /// Both cards in one program, which forwards what comes to one by the other, on these cores, with a queue of each card each.
-fn forwarding(cores: &[usize]) -> Running {
+fn forwarding(cores: &[usize]) -> (Program, StockNet) {
     let count = cores.len();
     let options = format!(
         "--forward-mode=io --tx-first {MANY} --txpkts=60 --nb-cores={count} --rxq={count} --txq={count} --rss-udp \
@@ -106,12 +98,14 @@ fn forwarding(cores: &[usize]) -> Running {
     // The first thread is that of commands.
     let places: Vec<String> = cores.iter().enumerate().map(|(n, core)| format!("{}@{core}", n + 1)).collect();
     let places = format!("0@{},{}", cores[0], places.join(","));
-    start(cores[0], &testpmd(on(&new_net()), &places, &["net_verbena0", "net_verbena1"], &options), &[])
+    let net = StockNet::new();
+    let testpmd = testpmd(Some(&net), &places, &["net_verbena0", "net_verbena1"], &options);
+    (start(cores[0], testpmd), net)
 }
 
 /// What such a program forwards.
 fn forwarded(cores: &[usize]) -> f64 {
-    let running = forwarding(cores);
+    let (running, _net) = forwarding(cores);
     // The first bursts go to queues of both cores, which makes all of them one island for the first two seconds.
     std::thread::sleep(READY + Duration::from_secs(2 * SECONDS));
     received(&stop(running), 2)
@@ -121,7 +115,7 @@ fn forwarded(cores: &[usize]) -> f64 {
 fn forwarded_apart() -> f64 {
     let both = [0, 1].map(|core| forwarding(&[core]));
     std::thread::sleep(READY + Duration::from_secs(2 * SECONDS));
-    both.map(|running| received(&stop(running), 2)).iter().sum()
+    both.map(|(running, _net)| received(&stop(running), 2)).iter().sum()
 }
 
 /// Adds the rows.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::pin::pin;
+use crate::row::median;
 
 /// Bytes per second of a hot copy of `size` bytes on one core, between buffers as perftest's are once they are
 /// registered: whole pages of shared memory.
@@ -258,15 +259,9 @@ pub fn udp_blast(segment: usize, counts: &[usize]) -> f64 {
 
 /// The median of several tries: one lucky or disturbed try decides nothing.
 pub fn typical(tries: u32, mut once: impl FnMut() -> f64) -> f64 {
-    let mut found: Vec<f64> = (0..tries)
-        .map(|_| {
-            std::thread::sleep(Duration::from_millis(20));
-            once()
-        })
-        .collect();
-    found.sort_by(f64::total_cmp);
-    if std::env::var_os("SPEED_VERBOSE").is_some() {
-        eprintln!("  tries: {found:.3?}");
-    }
-    found[found.len() / 2]
+    let found = (0..tries).map(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        once()
+    });
+    median("tries", found.collect())
 }

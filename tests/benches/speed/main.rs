@@ -8,7 +8,6 @@
 //! another core.
 #![allow(unsafe_code)]
 
-mod command;
 mod ethernet;
 mod limits;
 mod link;
@@ -17,7 +16,7 @@ mod programs;
 mod row;
 
 use programs::{by_packet, by_udp, cma, last_row, pair, perftest, reader, ucx, UNPRIVILEGED};
-use row::{heading, verdict, Goal, Row};
+use row::{heading, median, verdict, Goal, Row};
 
 /// Tries per figure; their median counts, as it does for the limits.
 const TRIES: u32 = 3;
@@ -56,19 +55,12 @@ fn among(limit: impl Fn() -> f64, runs: &[&dyn Fn() -> f64]) -> (f64, Vec<(f64, 
             found.push((reached, reached / (before * after).sqrt()));
         }
     }
-    let middle = |mut all: Vec<f64>| {
-        all.sort_by(f64::total_cmp);
-        all[all.len() / 2]
-    };
     let each = found.into_iter().map(|tries| {
-        if std::env::var_os("SPEED_VERBOSE").is_some() {
-            eprintln!("  figures and ratios: {tries:.3?}");
-        }
         let (reached, ratios) = tries.into_iter().unzip();
-        (middle(reached), middle(ratios))
+        (median("figures", reached), median("ratios", ratios))
     });
     let each = each.collect();
-    (middle(limits), each)
+    (median("limits", limits), each)
 }
 
 /// A limit and what is reached, the pair whose ratio is the median of several.
@@ -93,7 +85,7 @@ fn beside(limit: impl Fn() -> f64, reached: impl Fn() -> f64) -> (f64, f64) {
         !pairs.is_empty(),
         "the machine's own limit changed during each of {MOST_TRIES} tries: run this on a quieter one"
     );
-    median(&mut pairs)
+    median_pair(&mut pairs)
 }
 
 /// Rates of two runs of `ib_write_bw`, with `one` and `other` queue pairs, on the same two cores at the same time, so
@@ -112,11 +104,11 @@ fn at_once(one: u32, other: u32) -> (f64, f64) {
             })
         })
         .collect();
-    median(&mut pairs)
+    median_pair(&mut pairs)
 }
 
 /// The pair with the median ratio.
-fn median(pairs: &mut [(f64, f64)]) -> (f64, f64) {
+fn median_pair(pairs: &mut [(f64, f64)]) -> (f64, f64) {
     pairs.sort_by(|a, b| (a.1 / a.0).total_cmp(&(b.1 / b.0)));
     if std::env::var_os("SPEED_VERBOSE").is_some() {
         eprintln!("  pairs: {pairs:.3?}");
@@ -310,7 +302,5 @@ fn memory() {
 
 /// Resident memory of this process, which holds the card too.
 fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").expect("/proc");
-    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).expect("VmRSS");
-    line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") * 1024
+    tests::stock::status("/proc/self", "VmRSS").expect("KiB") as usize * 1024
 }

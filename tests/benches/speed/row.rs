@@ -54,6 +54,15 @@ impl Row {
     }
 }
 
+/// The median of several figures.
+pub fn median(what: &str, mut all: Vec<f64>) -> f64 {
+    all.sort_by(f64::total_cmp);
+    if std::env::var_os("SPEED_VERBOSE").is_some() {
+        eprintln!("  {what}: {all:.3?}");
+    }
+    all[all.len() / 2]
+}
+
 /// The first line of a table.
 pub fn heading(reached: &str) {
     println!("{:<56} {:>12} {:>12} {:>7}  goal", "", "beside", reached, "ratio");
