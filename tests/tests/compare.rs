@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use scraper::{Html, Selector};
 use serde_json::Value as Json;
-use tests::stock::{descendants, need, verbena, wait_for, Program};
+use tests::stock::{descendants, need, verbena_in, wait_for, Program};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -23,13 +23,7 @@ const SIZES: usize = 12;
 fn compare(dir: &Path, options: &[&str]) -> Output {
     need("ib_write_bw");
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    Command::new(verbena())
-        .args(["compare", "--out", "out"])
-        .args(options)
-        .current_dir(dir)
-        .env("XDG_RUNTIME_DIR", dir)
-        .output()
-        .expect("verbena runs")
+    verbena_in(dir).args(["compare", "--out", "out"]).args(options).output().expect("verbena runs")
 }
 
 fn stderr(output: &Output) -> String {
@@ -231,8 +225,8 @@ fn interrupted(dir: &Path, words: &[&str], sides: usize) -> String {
 fn interrupted_by(dir: &Path, words: &[&str], sides: usize, signal: impl Fn(&Program)) -> String {
     need("ib_send_lat");
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let mut command = Command::new(verbena());
-    command.args(words).current_dir(dir).env("XDG_RUNTIME_DIR", dir);
+    let mut command = verbena_in(dir);
+    command.args(words);
     let running = Program::start(command);
     let mut begun = BTreeSet::new();
     wait_for("perftest has not begun", || {

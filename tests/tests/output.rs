@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use tests::stock::{need, verbena, Program, StockNet};
+use tests::stock::{need, verbena, verbena_in, Program, StockNet};
 use tests::unshare;
 
 /// Commands that print something and need no cards.
@@ -22,17 +22,12 @@ const COMMANDS: [&[&str]; 8] = [
 /// Runs the command with that standard output.
 fn run(arguments: &[&str], out: Stdio) -> Output {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut command = Command::new(verbena());
+    let mut command = verbena_in(directory.path());
     command.args(arguments).stdout(out).stdin(Stdio::null()).stderr(Stdio::piped());
     if arguments.last() == Some(&"--out") {
         command.arg(directory.path());
     }
-    command
-        .env("XDG_RUNTIME_DIR", directory.path())
-        .spawn()
-        .expect("it runs")
-        .wait_with_output()
-        .expect("its end")
+    command.spawn().expect("it runs").wait_with_output().expect("its end")
 }
 
 /// A pipe whose reader has left.
@@ -69,9 +64,8 @@ fn a_reader_that_has_left_is_no_failure() {
 fn results_are_written_though_nobody_reads_the_remarks() {
     need("ib_write_bw");
     let home = tempfile::tempdir().expect("a directory");
-    let mut command = Command::new(verbena());
+    let mut command = verbena_in(home.path());
     command.args(["perftest", "--clock", "virtual", "--as", "cx5", "--out", "r", "ib_write_bw", "-n", "50"]);
-    command.current_dir(home.path()).env("XDG_RUNTIME_DIR", home.path());
     let output = command.stderr(unread()).output().expect("it runs");
     assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stdout));
     assert!(home.path().join("r/results.csv").exists());

@@ -4,22 +4,17 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::time::Duration;
 
 use serde_json::Value as Json;
-use tests::stock::{need, verbena, wait_for, Ended, Program};
+use tests::stock::{need, verbena_in, wait_for, Ended, Program};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
 fn run(dir: &Path, arguments: &[&str]) -> Output {
     need("ib_write_lat");
-    let output = Command::new(verbena())
-        .args(arguments)
-        .current_dir(dir)
-        .env("XDG_RUNTIME_DIR", dir)
-        .output()
-        .expect("verbena runs");
+    let output = verbena_in(dir).args(arguments).output().expect("verbena runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "verbena {}: {}\n{said}", arguments.join(" "), output.status);
     output
@@ -253,12 +248,7 @@ fn what_cannot_be_traced_is_said() {
         (["perftest", "--trace=x", "ib_send_bw"].as_slice(), "add --clock virtual"),
         (&["perftest", "--clock=virtual", "--trace=nowhere/x", "ib_send_bw"], "/nowhere/x: No such file"),
     ] {
-        let output = Command::new(verbena())
-            .args(options)
-            .current_dir(dir.path())
-            .env("XDG_RUNTIME_DIR", dir.path())
-            .output()
-            .expect("verbena runs");
+        let output = verbena_in(dir.path()).args(options).output().expect("verbena runs");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && said.contains(why), "no `{why}` in: {said}");
     }
@@ -270,10 +260,9 @@ fn a_trace_that_could_not_be_written_is_an_error() {
     let dir = tempfile::tempdir().expect("a directory");
     let trace = dir.path().join("t");
     let try_it = |count: &str| {
-        let mut command = Command::new(verbena());
+        let mut command = verbena_in(dir.path());
         let test = ["--", "ib_send_lat", "-s", "8", "-n", count];
         command.args(["perftest", "--clock=virtual", "--trace=t"]).args(test);
-        command.current_dir(dir.path()).env("XDG_RUNTIME_DIR", dir.path());
         let perftest = Program::start(command);
         wait_for("no trace was begun", || fs::remove_file(&trace).is_ok());
         perftest.wait(LIMIT)

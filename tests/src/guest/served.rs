@@ -1,10 +1,9 @@
 //! Cards that `verbena serve` serves, for slots.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
-use crate::stock::{verbena, Program};
+use crate::stock::{verbena_in, Program};
 
 /// How long the server may take until it listens.
 const START: Duration = Duration::from_secs(60);
@@ -20,8 +19,8 @@ impl Served {
     /// Serves the first `cards` cards of a new net of two, and waits until the server listens.
     pub fn start(cards: usize, options: &[&str]) -> Served {
         let dir = tempfile::tempdir().expect("a directory");
-        let mut command = Command::new(verbena());
-        command.arg("serve").args(options).env("XDG_RUNTIME_DIR", dir.path());
+        let mut command = verbena_in(dir.path());
+        command.arg("serve").args(options);
         for card in 0..cards {
             command.arg("--socket").arg(dir.path().join(format!("card{card}")));
         }

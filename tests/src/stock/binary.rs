@@ -23,6 +23,13 @@ pub fn verbena() -> &'static Path {
     })
 }
 
+/// `verbena`, in a directory that is its runtime directory, too.
+pub fn verbena_in(directory: &Path) -> Command {
+    let mut command = Command::new(verbena());
+    command.current_dir(directory).env("XDG_RUNTIME_DIR", directory);
+    command
+}
+
 fn build() -> PathBuf {
     cargo_build("verbena", &["--release"], "release")
 }

@@ -1,10 +1,9 @@
 //! `verbena matrix`: stock programs, and what came of them.
 
-use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::{verbena, Program};
+use super::{verbena_in, Program};
 
 /// All of the table takes a minute or two on a quiet machine, and many times that where other programs poll beside it.
 const LIMIT: Duration = Duration::from_secs(1800);
@@ -16,8 +15,8 @@ pub fn matrix(on: &str, only: &[&str]) -> String {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = tempfile::tempdir().expect("a directory");
-    let mut command = Command::new(verbena());
-    command.args(["matrix", "--on", on]).env("XDG_RUNTIME_DIR", runtime.path());
+    let mut command = verbena_in(runtime.path());
+    command.args(["matrix", "--on", on]);
     only.iter().for_each(|text| {
         command.args(["--only", text]);
     });

@@ -2,10 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
-use super::{need, verbena, Program};
+use super::{need, verbena_in, Program};
 
 /// How long one run may take.
 const LIMIT: Duration = Duration::from_secs(240);
@@ -14,9 +13,8 @@ const LIMIT: Duration = Duration::from_secs(240);
 pub fn simulated(launcher: &[&str], test: &str, options: &[&str], column: &str) -> Vec<(u64, f64)> {
     need(test);
     let directory = tempfile::tempdir().expect("a directory");
-    let mut command = Command::new(verbena());
-    command.args(["perftest", "--clock", "virtual", "--out"]).arg(directory.path().join("out"));
-    command.args(launcher).arg(test).args(options).env("XDG_RUNTIME_DIR", directory.path());
+    let mut command = verbena_in(directory.path());
+    command.args(["perftest", "--clock", "virtual", "--out", "out"]).args(launcher).arg(test).args(options);
     Program::start(command).wait(LIMIT).expect_good();
     table(&directory.path().join("out/results.csv"), column)
 }
