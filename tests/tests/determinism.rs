@@ -113,8 +113,7 @@ fn run(machine: Machine, launcher: &[&str], program: &str, arguments: &[&str]) -
     let client = side(&net, &options, machine, &[words("verbena1").as_slice(), &["localhost"]].concat());
     let both = Both::of([client, server], LIMIT).unwrap_or_else(|error| panic!("on {machine:?}: {error}"));
     let time = simulated_time(&net.socket()).expect("the net still runs").expect("in simulated time");
-    drop(hold);
-    net.expect_gone();
+    net.expect_gone_after(hold);
     let read = |file| fs::read(file).expect("the recorded file");
     Result {
         server: both.server.said,

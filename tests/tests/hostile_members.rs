@@ -70,8 +70,7 @@ fn scribbled(rounds: u64, first: u64, options: &[&str]) {
             keepers(net.name()).contains(&keeper),
             "seed {seed}, {place}: the keeper has gone with the members"
         );
-        drop(holder);
-        net.expect_gone();
+        net.expect_gone_after(holder);
     }
     println!("{fates:?} of {rounds} rounds");
 }

@@ -233,8 +233,7 @@ fn killed_peers() {
         let failed = ended.status.is_some_and(|status| !status.success()) && ended.said.contains("error");
         let missed = ended.said.contains("Failed to close connection between server and client");
         assert!(failed || program == "ib_send_lat" && missed, "{what}");
-        drop(dead);
-        net.expect_gone();
+        net.expect_gone_after(dead);
         assert!(keepers(net.name()).is_empty());
     }
 }
@@ -250,8 +249,7 @@ fn a_stopped_peer_is_named() {
         let named = format!("process {pid} (ib_send_lat), which is stopped");
         let holds = format!("held for {PATIENCE}s by process {pid}");
         assert!(ended.said.contains(&named) || ended.said.contains(&holds), "{what}");
-        drop(stopped);
-        net.expect_gone();
+        net.expect_gone_after(stopped);
     }
 }
 

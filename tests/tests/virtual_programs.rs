@@ -180,8 +180,7 @@ fn a_deadline_beside_one_who_waits_for_ever() {
         let other = waits_for_ever(&net, other);
         let ended = Program::start(net.command(VIRTUAL, ordinary(), &["tsc"])).wait(LIMIT);
         assert!(ended.good(), "{ended}\nthe other:\n{}", other.said());
-        drop(other);
-        net.expect_gone();
+        net.expect_gone_after(other);
     }
 }
 

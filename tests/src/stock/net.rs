@@ -189,6 +189,13 @@ impl StockNet {
         entries.map(|entry| entry.path()).filter(move |path| path.to_string_lossy().ends_with(&end))
     }
 
+    /// Drops the last programs of the net, and waits until nothing of it is left.
+    #[track_caller]
+    pub fn expect_gone_after<T>(&self, last: T) {
+        drop(last);
+        self.expect_gone();
+    }
+
     /// Waits until nothing of the net is left: no keeper, no socket, no shared memory; panics with what is.
     #[track_caller]
     pub fn expect_gone(&self) {

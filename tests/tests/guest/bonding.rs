@@ -87,6 +87,5 @@ fn bonding_agrees_with_dpdk() {
     pings(&mut guest);
     drop(guest);
     host.quit();
-    drop(holder);
-    net.expect_gone();
+    net.expect_gone_after(holder);
 }

@@ -65,8 +65,7 @@ impl Beside {
     pub fn renewed(self, options: &[&str]) -> Beside {
         self.expect_undamaged();
         let Beside { rxe, net, keeper, started, .. } = self;
-        drop(keeper);
-        net.expect_gone();
+        net.expect_gone_after(keeper);
         Beside::with(rxe, started, options)
     }
 
@@ -92,8 +91,7 @@ impl Beside {
     /// Ends the net; the packets that it has sent.
     pub fn sent(self) -> usize {
         self.expect_undamaged();
-        drop(self.keeper);
-        self.net.expect_gone();
+        self.net.expect_gone_after(self.keeper);
         records(&self.record, 64).len()
     }
 

@@ -145,8 +145,7 @@ fn all_packets_of_a_run_are_captured() {
                 assert_eq!((&packet.port, packet.inbound), (&name, packet.way().0 != at), "{wire}");
             }
         }
-        drop(holder);
-        net.expect_gone();
+        net.expect_gone_after(holder);
     }
 }
 
@@ -190,8 +189,7 @@ fn captures_come_and_go_while_a_program_runs() {
             }
             [server, client].into_iter().for_each(|program| drop(good(program)));
         }
-        drop(holder);
-        net.expect_gone();
+        net.expect_gone_after(holder);
     }
 }
 
@@ -226,8 +224,7 @@ fn a_filter_by_queue_pair_shows_one_connection() {
     let capture = begin_file(&net, &files.path("none"), &["--qp", "0xabcdef"]);
     flow(&net, 1 << 20);
     assert_eq!(interrupted(capture), (0, 0));
-    drop((programs, holder));
-    net.expect_gone();
+    net.expect_gone_after((programs, holder));
 }
 
 /// A capturer that is killed, at any moment, harms neither the programs nor other captures.
@@ -256,8 +253,7 @@ fn a_killed_capturer_harms_nobody() {
     let all = packets(&files.path("witness"));
     assert_eq!(all.len() as u64, taken);
     assert!(taken > 1000 && all.iter().all(|packet| packet.kept.len() <= 64), "{taken} {dropped}");
-    drop(holder);
-    net.expect_gone();
+    net.expect_gone_after(holder);
 }
 
 /// The cards do not wait for a reader: what it has no room for is counted.
@@ -283,8 +279,7 @@ fn a_slow_reader_is_told_what_it_missed() {
     let all = packets(&files.path("packets"));
     check(&all);
     assert_eq!(all.len() as u64, taken);
-    drop((server, client, holder));
-    net.expect_gone();
+    net.expect_gone_after((server, client, holder));
 }
 
 /// In simulated time a capture costs none, and shows what the record of the whole net does, at the same times.
@@ -314,8 +309,7 @@ fn simulated_time_is_not_changed_by_a_capture() {
                     all
                 })
             });
-            drop(holder);
-            net.expect_gone();
+            net.expect_gone_after(holder);
             (said, captures, if captured { Vec::new() } else { records(&record, 65_535) })
         };
         let (said, captures, _) = run(true);
@@ -351,8 +345,7 @@ fn a_capture_begins_among_packets_on_their_way() {
         check(&all);
         assert!(all.len() == 300 && all.iter().any(|packet| packet.inbound), "round {round}");
     }
-    drop((server, client, holder));
-    net.expect_gone();
+    net.expect_gone_after((server, client, holder));
 }
 
 /// The last program of a net takes the net with it, and the capture has the last packet.
@@ -365,8 +358,7 @@ fn a_capture_ends_with_its_net() {
     if let Err(error) = Pair::new(&net, "ibv_rc_pingpong", &["-g", "1", "-n", "10", "-s", "100"]).run() {
         panic!("{error}");
     }
-    drop(holder);
-    net.expect_gone();
+    net.expect_gone_after(holder);
     let [file, lines] = captures.map(good);
     assert_eq!((numbers(&file), numbers(&lines)), ((40, 0), (40, 0)), "{file}{lines}");
     assert_eq!(packets(&files.path("all")).len(), 40);
@@ -397,8 +389,7 @@ fn packets_are_shown_as_lines() {
     shell.args(["-c", "\"$0\" \"$@\" | head -n 3; echo ${PIPESTATUS[0]}"]);
     let said = good(Program::start(wrapped(shell, &net.verbena(&["capture"]))));
     assert!(said.lines().any(|line| line == "0") && said.contains("    3 0.0"), "{said}");
-    drop((programs, holder));
-    net.expect_gone();
+    net.expect_gone_after((programs, holder));
 }
 
 /// Nobody reads what it says, so it cannot end in order; but it ends.
@@ -428,8 +419,7 @@ fn a_second_interrupt_ends_a_capture_that_waits_for_its_reader() {
         std::thread::sleep(Duration::from_millis(200));
     }
     assert_eq!(capture.wait().expect("its end").signal(), Some(libc::SIGINT));
-    drop((programs, holder));
-    net.expect_gone();
+    net.expect_gone_after((programs, holder));
 }
 
 /// As for `verbena capture -w - | wireshark -k -i -`.
@@ -445,8 +435,7 @@ fn a_file_may_be_standard_output() {
     let all = packets(&files.path("out"));
     assert_eq!(all.len(), 77);
     assert!(all.iter().all(|packet| packet.kept.len() == packet.len.min(60)));
-    drop((programs, holder));
-    net.expect_gone();
+    net.expect_gone_after((programs, holder));
 }
 
 /// What comes from another net is shown, too.
@@ -496,8 +485,7 @@ fn a_port_that_leads_outside_is_captured() {
         }
     }
     for (net, holder) in nets {
-        drop(holder);
-        net.expect_gone();
+        net.expect_gone_after(holder);
     }
     // The card's view is the same in the record of a net.
     let frames: Vec<_> =
@@ -533,8 +521,7 @@ fn whole_frames_are_captured() {
     assert_eq!(numbers(&lines).0 as usize, all.len());
     let line = format!("{} → {} Ethernet 196 type 0x", macs[1], macs[0]);
     assert_eq!(lines.matches(&line).count(), 300, "{}", lines.lines().nth(1).unwrap_or_default());
-    drop(holder);
-    net.expect_gone();
+    net.expect_gone_after(holder);
 }
 
 #[test]
@@ -559,6 +546,5 @@ fn what_cannot_be_captured_is_refused() {
     refused(&[], "the net has 4 captures already: end one of them first");
     captures.into_iter().for_each(|capture| assert_eq!(interrupted(capture), (0, 0)));
     interrupted(begin(&net, &[]));
-    drop(holder);
-    net.expect_gone();
+    net.expect_gone_after(holder);
 }

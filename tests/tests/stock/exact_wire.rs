@@ -77,8 +77,7 @@ fn the_record_of_a_killed_program_is_whole() {
     client.expect_that("no frames", |_| recorded() >= 20_000_000);
     client.signal(libc::SIGKILL);
     drop(client);
-    drop(server);
-    net.expect_gone();
+    net.expect_gone_after(server);
     let frames = records(&path, 100);
     assert!(frames.len() > 100_000);
     assert!(frames.iter().all(|frame| frame.len <= 4096 + 100));

@@ -21,8 +21,7 @@ fn sent(options: &[&str], program: &str, arguments: &[&str]) -> Vec<Vec<u8>> {
     let (net, holder) = StockNet::held(&[options, &["--pcap", file]].concat());
     let pair = Pair::new(&net, program, arguments);
     pair.run().unwrap_or_else(|said| panic!("{options:?} {program} {arguments:?}: {said}"));
-    drop(holder);
-    net.expect_gone();
+    net.expect_gone_after(holder);
     let frames = read(&path);
     assert!(frames.len() >= 20, "{options:?} {program}: only {} frames", frames.len());
     frames
@@ -165,8 +164,7 @@ fn connections_by_address_stay_in_the_vlan() {
     server.expect_that("it does not listen", |_| listeners(&net.socket()).expect("the net").contains(&7174));
     net.run("rping", &["-c", "-a", "10.107.0.1", "-C", "3", "-V"], LIMIT);
     server.wait(LIMIT).expect_good();
-    drop(holder);
-    net.expect_gone();
+    net.expect_gone_after(holder);
     let frames = read(&path);
     assert!(frames.len() > 20, "only {} frames", frames.len());
     let tagged = frames.iter().filter(|frame| frame[12..14] == [0x81, 0] && frame[15] == 107);
@@ -199,8 +197,7 @@ fn tshark_reads_them() {
             let arguments = [&["-g", gid, "-l", "6"], arguments].concat();
             Pair::new(&net, program, &arguments).run().expect(program);
         }
-        drop(holder);
-        net.expect_gone();
+        net.expect_gone_after(holder);
         let count = |filter: &str| tshark(&["-r", file, "-Y", filter]).lines().count();
         let all = read(&path).len();
         let tagged = if gid == "3" { 0 } else { all };

@@ -604,8 +604,7 @@ fn what_cannot_be_is_refused() {
     {
         let (net, holder) = StockNet::held(&options);
         net.refuses(&["port", "up", "verbena0/1", "--kernel", "vb1"], why);
-        drop(holder);
-        net.expect_gone();
+        net.expect_gone_after(holder);
     }
 }
 
@@ -651,8 +650,7 @@ fn an_ordinary_user_has_interfaces_too() {
         ran(&["down", "verbena0/1"]);
         net.expect_gone();
         ran(&["up", "verbena0/1", "--kernel", "vb0", "--netns", &pid]);
-        drop(place);
-        net.expect_gone();
+        net.expect_gone_after(place);
         // That of a user who only tests.
         if owner != user("self") {
             let _ = fs::remove_dir_all(format!("/tmp/verbena-{owner}"));

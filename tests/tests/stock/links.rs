@@ -58,8 +58,7 @@ fn sends_again_within(seconds: u64, wire: &str) -> bool {
         let ended = program.wait(LIMIT);
         assert!(ended.good(), "{wire}: {ended}");
     }
-    drop(holder);
-    net.expect_gone();
+    net.expect_gone_after(holder);
     true
 }
 
@@ -75,8 +74,7 @@ fn a_pull_in_simulated_time() {
     assert!(state().contains("PORT_DOWN"));
     link(&net, &["verbena0/1", "up"]);
     assert!(state().contains("PORT_ACTIVE"));
-    drop(holder);
-    net.expect_gone();
+    net.expect_gone_after(holder);
 }
 
 /// What is not acknowledged for all retries ends as on a card.
@@ -87,8 +85,7 @@ fn a_long_pull_ends_in_retry_exceeded() {
     let [server, client] = write_bw(&net, &["-D", "20", "-u", "10"]);
     link(&net, &["verbena1/1", "down"]);
     client.wait(LIMIT).expect_refusal("Failed status 12");
-    drop(server);
-    net.expect_gone();
+    net.expect_gone_after(server);
 }
 
 /// Everything that programs ask says the same; with two cards, at both ends.

@@ -253,7 +253,6 @@ fn programs_are_told_of_gids_that_change() {
             let told = "ready\nGID table change, port 2: ::ffff:10.1.2.3\nGID table change, port 2: ::\n";
             assert_eq!(said.replace('\r', ""), told);
         }
-        drop(watchers);
-        net.expect_gone();
+        net.expect_gone_after(watchers);
     }
 }

@@ -168,8 +168,7 @@ fn the_keeper_has_a_group_in_the_session_of_who_started_it() {
     assert_eq!(keepers.len(), 1);
     let (its_group, its_session) = group_and_session(keepers[0]);
     assert!(its_group != group && its_session == session, "{its_group} {group} {its_session} {session}");
-    drop(holder);
-    net.expect_gone();
+    net.expect_gone_after(holder);
 }
 
 /// Memory that a killed process had registered goes back.

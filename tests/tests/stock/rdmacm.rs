@@ -235,8 +235,7 @@ fn a_killed_peer_disconnects() {
         killed.signal(9);
         other.expect("DISCONNECT EVENT", LIMIT);
         other.wait(LIMIT);
-        drop(killed);
-        net.expect_gone();
+        net.expect_gone_after(killed);
     }
 }
 
@@ -275,6 +274,5 @@ fn a_thousand_connections_leave_nothing() {
         assert!(all.iter().all(|ended| ended.said.contains(&answered)), "{said:#?}");
     }
     assert!(!holder.has_ended());
-    drop(holder);
-    net.expect_gone();
+    net.expect_gone_after(holder);
 }

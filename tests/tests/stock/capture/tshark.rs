@@ -78,8 +78,7 @@ fn tshark_reads_what_is_captured() {
                 let found = tshark(&["-r", path, "-Y", filter]);
                 assert!(found.is_empty(), "{what}: {filter}: {:?} ...", found.lines().next());
             }
-            drop(holder);
-            net.expect_gone();
+            net.expect_gone_after(holder);
         }
     }
 }
@@ -108,6 +107,5 @@ fn tshark_reads_the_connection_manager() {
         assert!(read.contains(name), "no {name}:\n{read}");
     }
     assert_eq!(tshark(&["-r", path.to_str().unwrap(), "-Y", "_ws.malformed"]), "");
-    drop(holder);
-    net.expect_gone();
+    net.expect_gone_after(holder);
 }
