@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use driver::Registers;
 use fpga_regs::regs::port;
-use model::attach::SegmentCard;
+use model::attach::{listeners, SegmentCard};
 
 use super::{keepers, signal, verbena, Dpdk, Program};
 use crate::is_root;
@@ -145,6 +145,13 @@ impl StockNet {
         let mut holder = Program::start(self.command(options, "sh", &idle));
         holder.expect("held", LIMIT);
         holder
+    }
+
+    /// Waits until a program of the net listens for connections by address at this port.
+    #[track_caller]
+    pub fn expect_listener(&self, server: &mut Program, port: u16) {
+        let listens = || listeners(&self.socket()).expect("the net").contains(&port);
+        server.expect_that(&format!("nobody listens at port {port}"), |_| listens());
     }
 
     /// Runs a program to its end; panics unless it ends well. Gives what it said.

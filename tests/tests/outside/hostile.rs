@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use driver::{AttrMask, QpAttr};
 use fpga_regs::{Access, CqeStatus, WqeOpcode};
 use model::wire::{frame, Aeth, BthOpcode, Headers, Network, Path, Reth};
-use tests::{loopback_address, Options, Peer, Random};
+use tests::{loopback_address, wait_for, Options, Peer, Random};
 
 use super::{net_at, options, pair};
 
@@ -73,10 +73,7 @@ fn a_stranger_touches_nothing() {
     headers.bth.opcode = BthOpcode(0x64);
     headers.bth.dest_qp = 1;
     send(&headers, &[1; 8000]);
-    let until = Instant::now() + Duration::from_secs(20);
-    while y.counter("rx_malformed") == 0 {
-        assert!(Instant::now() < until, "a packet that is too long is not counted");
-    }
+    wait_for("a packet that is too long is not counted", || y.counter("rx_malformed") > 0);
     assert_eq!(y.counter("rx_pkey_errors"), 1, "of another partition, sent before");
     // Anything: noise, and good packets with some bytes changed.
     let mut numbers = Random(0x5eed);
@@ -124,10 +121,7 @@ fn notifications_come_from_the_peer() {
         let sport = socket.local_addr().unwrap().port();
         let gid = |ip: std::net::Ipv4Addr| ip.to_ipv6_mapped().octets();
         socket.send_to(&datagram(gid(from), gid(there), sport, &headers, &[]), (there, ROCE)).expect("sent");
-        let until = Instant::now() + Duration::from_secs(20);
-        while y.counter(name) == before {
-            assert!(Instant::now() < until, "{name} does not count it");
-        }
+        wait_for(|| format!("{name} does not count it"), || y.counter(name) > before);
     }
     assert_eq!(y.counter("rx_cnp"), 1);
 }
@@ -232,10 +226,7 @@ fn a_peer_asks_for_much() {
         send(&request(READ, READS - 1, 0));
         // One that was received before gets an acknowledgement: it says that the other was looked at.
         send(&request(WRITE, 0, 0));
-        let until = Instant::now() + Duration::from_secs(20);
-        while sent() < before + more + 1 {
-            assert!(Instant::now() < until, "the answer is not repeated");
-        }
+        wait_for("the answer is not repeated", || sent() > before + more);
         assert_eq!(sent(), before + more + 1, "{access:?}");
     }
 }

@@ -1,11 +1,11 @@
 //! Unmodified programs, one here on the card and one in the guest on rxe, in both directions.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use driver::Registers;
 use fpga_regs::regs::port;
-use model::attach::{listeners, SegmentCard};
+use model::attach::SegmentCard;
 
 use super::{programs, SHORT};
 use tests::guest::{Link, Rxe};
@@ -141,12 +141,7 @@ impl Beside {
 
     /// Waits until a program of the net listens for connections by address at this port.
     pub fn expect_listener_here(&self, server: &mut Program, port: u16) {
-        let start = Instant::now();
-        while !listeners(&self.net.socket()).expect("the net").contains(&port) {
-            let waits = start.elapsed() < SHORT && !server.has_ended();
-            assert!(waits, "nobody listens at port {port} here:\n{}", server.said());
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        self.net.expect_listener(server, port);
     }
 
     /// Waits until so many programs in the guest do: one of each IP version may.

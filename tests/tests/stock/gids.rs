@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use fpga_regs::regs::port;
-use model::attach::listeners;
 use tests::stock::{free_port, need, Pair, Program, StockNet};
 
 use crate::capture::tshark::tshark;
@@ -161,7 +160,7 @@ fn connections_by_address_stay_in_the_vlan() {
     let file = path.to_str().expect("a plain path");
     let (net, holder) = StockNet::held(&[&IN_VLAN[..], &["--pcap", file]].concat());
     let mut server = net.start("rping", &["-s", "-a", "10.107.0.1", "-C", "3", "-V"]);
-    server.expect_that("it does not listen", |_| listeners(&net.socket()).expect("the net").contains(&7174));
+    net.expect_listener(&mut server, 7174);
     net.run("rping", &["-c", "-a", "10.107.0.1", "-C", "3", "-V"], LIMIT);
     server.wait(LIMIT).expect_good();
     net.expect_gone_after(holder);

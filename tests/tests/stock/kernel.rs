@@ -89,12 +89,16 @@ impl Host {
     fn pings(&self, to: &str, options: &[&str]) {
         let words = [&["ping", "-c", "10", "-i", "0.05", "-w", "50"][..], options, &[to]].concat();
         let said = self.run(&words);
-        // It asks on while answers are on their way, and may hear of those, too.
-        let answers = said.lines().filter_map(|line| line.split("icmp_seq=").nth(1)?.split(' ').next());
-        let expected: Vec<String> = (1..=10).map(|n| n.to_string()).collect();
-        assert_eq!(answers.take(10).collect::<Vec<_>>(), expected, "{words:?}: {said}");
-        assert!(!said.contains("DUP!"), "{words:?}: {said}");
+        expect_ten_answers(&said);
     }
+}
+
+/// What `ping -c 10` has said: each question got one answer. It asks on while answers are on their way, and may hear of those, too.
+pub fn expect_ten_answers(said: &str) {
+    let answers = said.lines().filter_map(|line| line.split("icmp_seq=").nth(1)?.split(' ').next());
+    let expected: Vec<String> = (1..=10).map(|n| n.to_string()).collect();
+    assert_eq!(answers.take(10).collect::<Vec<_>>(), expected, "{said}");
+    assert!(!said.contains("DUP!"), "{said}");
 }
 
 impl Drop for Host {

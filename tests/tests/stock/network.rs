@@ -4,7 +4,6 @@ use std::fs::read_link;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
-use model::attach::listeners;
 use tests::stock::{compile_c, need, wait_for, words, Pair, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -98,9 +97,7 @@ fn addresses_interfaces_and_cards_find_each_other() {
     // And stock programs meet at each.
     for address in addresses {
         let mut server = net.start("rping", &["-s", "-a", address, "-C", "2", "-V"]);
-        server.expect_that("it does not listen", |_| {
-            listeners(&net.socket()).expect("the net").contains(&7174)
-        });
+        net.expect_listener(&mut server, 7174);
         net.run("rping", &["-c", "-a", address, "-C", "2", "-V"], LIMIT);
         server.wait(LIMIT).expect_good();
     }

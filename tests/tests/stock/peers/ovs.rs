@@ -9,6 +9,7 @@ use model::attach::SegmentCard;
 use tests::stock::{alone, need, peers, wait_for, EalFiles, Program, StockNet, Testpmd};
 
 use super::LIMIT;
+use crate::kernel::expect_ten_answers;
 
 /// Questions to `ovs-appctl`.
 const LACP: [&str; 2] = ["lacp/show", "bond0"];
@@ -137,12 +138,7 @@ fn reaches(net: &StockNet) {
 /// Each question gets one answer, however long that takes on a busy machine.
 fn pings(net: &StockNet, options: &[&str]) {
     let words = [&["-c", "10", "-i", "0.1", "-w", "100"], options, &[HOST]].concat();
-    let said = net.run("ping", &words, LIMIT);
-    // It asks on while answers are on their way, and may hear of those, too.
-    let answers = said.lines().filter_map(|line| line.split("icmp_seq=").nth(1)?.split(' ').next());
-    let expected: Vec<String> = (1..=10).map(|n| n.to_string()).collect();
-    assert_eq!(answers.take(10).collect::<Vec<_>>(), expected, "{said}");
-    assert!(!said.contains("DUP!"), "{said}");
+    expect_ten_answers(&net.run("ping", &words, LIMIT));
 }
 
 /// From the kernel through the switch's own port, the switch, the card and the cable to a program of DPDK, and back.
