@@ -4,15 +4,10 @@
 //! `cargo test --release -p tests --test accuracy -- --nocapture --include-ignored` prints them.
 
 use std::fs;
-use std::path::Path;
 
-use tests::stock::{simulated as perftest, table};
+use tests::stock::{repository, simulated as perftest, table};
 
 const MIB: f64 = 1_048_576.0;
-
-fn reference(name: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("reference").join(name)
-}
 
 /// How far `is` is from `published`, in percent.
 fn off(is: f64, published: f64) -> f64 {
@@ -29,7 +24,7 @@ fn at(rows: &[(u64, f64)], bytes: u64) -> f64 {
 #[test]
 #[ignore = "the long form of the checks"]
 fn the_bandwidth_of_a_connectx_4_lx() {
-    let published = table(&reference("cx4lx-10g-ib_send_bw.csv"), "bw_avg_mib_s");
+    let published = table(&repository().join("tests/reference/cx4lx-10g-ib_send_bw.csv"), "bw_avg_mib_s");
     let ours = perftest(&["--card", "cx4lx"], "ib_send_bw", &["-a"], "BW average[MB/sec]");
     println!("cx4lx, ib_send_bw -a, average in MiB/s");
     println!("{:>9} {:>10} {:>10} {:>8}", "bytes", "published", "simulated", "off");
@@ -62,7 +57,8 @@ fn the_bandwidth_of_a_connectx_4_lx() {
 /// which was not fitted. Inline data save the fetch of the payload, which is the step between 128 and 256 bytes.
 #[test]
 fn the_latency_of_a_connectx_3() {
-    let published = fs::read_to_string(reference("cx3-ib40-perftest.csv")).expect("the file");
+    let published =
+        fs::read_to_string(repository().join("tests/reference/cx3-ib40-perftest.csv")).expect("the file");
     let figure = |test: &str, bytes: u64| -> f64 {
         let start = format!("{test},{bytes},");
         let line = published.lines().find_map(|line| line.strip_prefix(&start));

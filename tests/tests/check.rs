@@ -2,10 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::process::Command;
 
-use tests::stock::{running, wait_for, Program};
+use tests::stock::{repository, running, wait_for, Program};
 
 /// A cargo whose commands start a program, say which, and wait for it.
 const CARGO: &str = "#!/bin/sh
@@ -24,7 +23,7 @@ fn what_runs_ends_with_the_script() {
         fs::set_permissions(root.join(name), PermissionsExt::from_mode(0o755)).unwrap();
     };
     fs::create_dir(root.join("tests")).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("check");
+    let script = repository().join("tests/check");
     write("tests/check", &fs::read_to_string(script).unwrap());
     write("tests/setup", "#!/bin/sh\n");
     write("cargo", CARGO);

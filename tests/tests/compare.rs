@@ -3,14 +3,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Output;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use scraper::{Html, Selector};
 use serde_json::Value as Json;
-use tests::stock::{descendants, need, verbena_in, wait_for, Program};
+use tests::stock::{descendants, need, repository, verbena_in, wait_for, Program};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -30,10 +30,6 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn repository(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
 fn texts(html: &Html, selector: &str) -> Vec<String> {
     let selector = Selector::parse(selector).expect("a selector");
     html.select(&selector).map(|element| element.text().collect::<String>()).collect()
@@ -42,8 +38,9 @@ fn texts(html: &Html, selector: &str) -> Vec<String> {
 #[test]
 fn a_report_with_published_and_own_measurements() {
     let dir = tempfile::tempdir().expect("a directory");
-    let add = |file: &str, label: &str| format!("{}={label}", repository(file).display());
-    let reference = repository("reference/cx4lx-10g-ib_send_bw.csv");
+    let add =
+        |file: &str, label: &str| format!("{}={label}", repository().join("tests").join(file).display());
+    let reference = repository().join("tests/reference/cx4lx-10g-ib_send_bw.csv");
     let output = compare(
         dir.path(),
         &[

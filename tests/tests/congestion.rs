@@ -15,7 +15,9 @@ mod stock;
 mod traffic;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use tests::stock::repository;
 
 use fluid::fixed_point;
 use fpga_regs::regs::port;
@@ -111,7 +113,7 @@ fn settles(flows: u8, end: u64) -> Found {
 const UPDATE: &str = "UPDATE_DOCS=1 cargo test -p tests --test congestion flows_settle";
 
 fn docs(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name)
+    repository().join("docs").join(name)
 }
 
 /// Two, four and eight flows do what the table and the drawing of docs/congestion.md say. [`UPDATE`] rewrites both.

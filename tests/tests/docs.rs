@@ -4,13 +4,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use tests::stock::repository;
+
 /// Written by a program, as long as what they list.
 const GENERATED: [&str; 3] = ["registers.md", "wqe.md", "admin.md"];
 const MOST_LINES: usize = 400;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
-}
 
 /// All Markdown files below a directory, as paths relative to `base`.
 fn pages(directory: &Path, base: &Path, found: &mut BTreeSet<PathBuf>) {
@@ -25,7 +23,7 @@ fn pages(directory: &Path, base: &Path, found: &mut BTreeSet<PathBuf>) {
 }
 
 fn book() -> BTreeSet<PathBuf> {
-    let docs = root().join("docs");
+    let docs = repository().join("docs");
     let mut found = BTreeSet::new();
     pages(&docs, &docs, &mut found);
     found
@@ -80,12 +78,12 @@ fn within(path: &Path) -> Option<PathBuf> {
             part => out.push(part),
         }
     }
-    out.starts_with(root()).then_some(out)
+    out.starts_with(repository()).then_some(out)
 }
 
 #[test]
 fn the_table_of_contents_is_complete() {
-    let docs = root().join("docs");
+    let docs = repository().join("docs");
     let summary = fs::read_to_string(docs.join("SUMMARY.md")).expect("docs/SUMMARY.md");
     let listed: Vec<PathBuf> = links(&summary).iter().map(PathBuf::from).collect();
     let unique: BTreeSet<PathBuf> = listed.iter().cloned().collect();
@@ -100,7 +98,7 @@ fn the_table_of_contents_is_complete() {
 
 #[test]
 fn links_lead_somewhere() {
-    let root = root();
+    let root = repository();
     let mut files: Vec<PathBuf> = book().into_iter().map(|page| root.join("docs").join(page)).collect();
     files.extend([root.join("README.md"), root.join("CONTRIBUTING.md")]);
     let mut broken = Vec::new();
@@ -118,7 +116,7 @@ fn links_lead_somewhere() {
             });
             if !good {
                 broken
-                    .push(format!("{}: {link}", file.strip_prefix(&root).expect("below the root").display()));
+                    .push(format!("{}: {link}", file.strip_prefix(root).expect("below the root").display()));
             }
         }
     }
@@ -128,7 +126,7 @@ fn links_lead_somewhere() {
 /// In each row what is named in backticks is defined in one of the files that the row links to.
 #[test]
 fn what_the_guide_names_is_there() {
-    let page = root().join("docs/finding-your-way.md");
+    let page = repository().join("docs/finding-your-way.md");
     let text = fs::read_to_string(&page).expect("the page");
     let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| ") && line.contains("](")).collect();
     assert!(rows.len() >= 7, "{} rows", rows.len());
@@ -161,7 +159,7 @@ fn what_the_guide_names_is_there() {
 
 #[test]
 fn pages_are_short_and_open_with_a_sentence() {
-    let docs = root().join("docs");
+    let docs = repository().join("docs");
     let mut bad = Vec::new();
     for page in book() {
         let text = fs::read_to_string(docs.join(&page)).expect("a readable page");

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use fpga_regs::regs::FeatureSet;
 use fpga_regs::{Cqe, CqeStatus, SqDoorbell, WqeCtrl, WqeOpcode};
 use tempfile::TempDir;
-use tests::stock::{need, target_dir, verbena};
+use tests::stock::{need, repository, target_dir, verbena};
 
 mod exports_rdl;
 
@@ -36,7 +36,7 @@ fn said(output: &Output) -> String {
 
 /// The block of code in this language in docs/exports.md.
 fn example(language: &str) -> String {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/exports.md");
+    let page = repository().join("docs/exports.md");
     let page = fs::read_to_string(page).unwrap();
     let (_, rest) = page.split_once(&format!("```{language}\n")).expect("an example");
     rest.split_once("```").expect("its end").0.to_string()

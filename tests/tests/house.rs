@@ -10,6 +10,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use tests::stock::repository;
+
 use cycles::cycles;
 use modules::Crate;
 
@@ -37,16 +39,12 @@ const AGGREGATES: &[(&str, &str)] = &[
     ),
 ];
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
-}
-
 fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 fn name(path: &Path) -> String {
-    path.strip_prefix(root()).unwrap_or(path).display().to_string()
+    path.strip_prefix(repository()).unwrap_or(path).display().to_string()
 }
 
 fn stem(path: impl AsRef<Path>) -> String {
@@ -54,9 +52,9 @@ fn stem(path: impl AsRef<Path>) -> String {
 }
 
 fn crates() -> Vec<PathBuf> {
-    let manifest = text(&root().join("Cargo.toml"));
+    let manifest = text(&repository().join("Cargo.toml"));
     let members = manifest.lines().find(|line| line.starts_with("members")).expect("members");
-    members.split('"').skip(1).step_by(2).map(|member| root().join(member).join("src")).collect()
+    members.split('"').skip(1).step_by(2).map(|member| repository().join(member).join("src")).collect()
 }
 
 /// All folders with Rust files below those, with their files.
@@ -128,7 +126,7 @@ fn imports_have_no_large_cycles() {
 #[test]
 fn aggregates_are_there() {
     for (file, reason) in AGGREGATES {
-        assert!(root().join(file).exists() && !reason.is_empty(), "{file} is no file");
+        assert!(repository().join(file).exists() && !reason.is_empty(), "{file} is no file");
     }
 }
 
@@ -165,7 +163,7 @@ fn large_folders_have_a_table() {
 /// The words of docs/glossary.md: the first cell of each row, in backticks or not.
 #[test]
 fn the_glossary_is_short_and_true() {
-    let page = text(&root().join("docs/glossary.md"));
+    let page = text(&repository().join("docs/glossary.md"));
     let rows = page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("|-"));
     let words: Vec<&str> = rows
         .filter_map(|row| row.split('|').nth(1))

@@ -5,13 +5,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace")
-}
+use tests::stock::repository;
 
 /// The one package with this ending.
 fn package(ending: &str) -> PathBuf {
-    let made = root().join("target/package");
+    let made = repository().join("target/package");
     let entries = std::fs::read_dir(&made).into_iter().flatten().flatten().map(|entry| entry.path());
     let found: Vec<_> =
         entries.filter(|path| path.extension().is_some_and(|found| found == ending)).collect();
@@ -47,7 +45,7 @@ impl Container {
             name(&deb),
             name(&wheel)
         );
-        let mut command = Command::new(root().join("tests/package/container"));
+        let mut command = Command::new(repository().join("tests/package/container"));
         command.args(&self.options).arg("--see").arg(&deb).arg("--see").arg(&wheel).arg(start);
         let output = command.output().expect("tests/package/container");
         let said = [output.stdout, output.stderr].concat();
@@ -125,7 +123,7 @@ fn the_wheel_needs_no_newer_glibc_than_it_says() {
     let promised = name.split("manylinux_2_").nth(1).and_then(|rest| rest.split('_').next());
     let promised: u32 =
         promised.and_then(|minor| minor.parse().ok()).unwrap_or_else(|| panic!("a tag in {name}"));
-    let libraries = root().join("target/package/verbena.data/data/lib/verbena");
+    let libraries = repository().join("target/package/verbena.data/data/lib/verbena");
     let mut looked = 0;
     for library in std::fs::read_dir(&libraries).expect("the libraries").flatten() {
         let output = Command::new("objdump").arg("-T").arg(library.path()).output().expect("objdump");
@@ -138,7 +136,7 @@ fn the_wheel_needs_no_newer_glibc_than_it_says() {
         looked += 1;
     }
     assert_eq!(looked, 3);
-    let page = std::fs::read_to_string(root().join("docs/ci.md")).expect("the page");
+    let page = std::fs::read_to_string(repository().join("docs/ci.md")).expect("the page");
     assert!(page.contains(&format!("glibc 2.{promised} or newer")), "docs/ci.md does not say 2.{promised}");
 }
 
@@ -245,7 +243,7 @@ fn blocks(page: &str) -> Vec<Block> {
 #[test]
 #[ignore = "needs the packages: provider/cli/package/build"]
 fn the_lines_of_the_page_work() {
-    let page = std::fs::read_to_string(root().join("docs/ci.md")).expect("the page");
+    let page = std::fs::read_to_string(repository().join("docs/ci.md")).expect("the page");
     let blocks = blocks(&page);
     assert!(blocks.len() >= 9, "{} blocks", blocks.len());
     for block in blocks {

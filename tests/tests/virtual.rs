@@ -66,7 +66,7 @@ fn the_example_programs_of_libibverbs() {
     ] {
         let net = StockNet::new();
         let pair = Pair { launcher: VIRTUAL, limit: LIMIT, ..Pair::new(&net, program, arguments) };
-        let both = pair.run().unwrap_or_else(|error| panic!("{}: {error}", pair.line()));
+        let both = pair.good();
         assert!(both.client.said.contains("iters in"), "{}", both.report());
     }
     let net = StockNet::new();
@@ -86,7 +86,7 @@ fn a_loss_makes_little_be_sent_in_vain() {
     let net = StockNet::new();
     let pair =
         Pair { launcher, limit: LIMIT, ..Pair::new(&net, "ib_write_bw", &["-s", "1048576", "-n", "5"]) };
-    pair.run().unwrap_or_else(|error| panic!("{}: {error}", pair.line()));
+    pair.good();
     net.expect_gone();
     let recorded = std::fs::metadata(&pcap).expect("a record").len();
     // Twice: as sent and as received.
@@ -111,7 +111,7 @@ fn selective_repeat_by_a_profile_of_ones_own() {
         let net = StockNet::new();
         let arguments = ["-s", "32768", "-n", "1000", "-u", "8"];
         let pair = Pair { launcher, limit: LIMIT, ..Pair::new(&net, program, &arguments) };
-        let both = pair.run().unwrap_or_else(|error| panic!("{}: {error}", pair.line()));
+        let both = pair.good();
         first_row(&both.client.said)[3]
     };
     for program in ["ib_write_bw", "ib_read_bw", "ib_send_bw"] {
@@ -131,7 +131,7 @@ fn a_duration_is_one_of_simulated_time() {
     let net = StockNet::new();
     let arguments = ["-D", "5", "-s", "1048576"];
     let pair = Pair { launcher: VIRTUAL, limit: LIMIT, ..Pair::new(&net, "ib_read_bw", &arguments) };
-    let both = pair.run().unwrap_or_else(|error| panic!("{}: {error}", pair.line()));
+    let both = pair.good();
     let rows = rows(&both.client.said);
     // Messages of a MiB and MiB/s; the margin at both ends is perftest's.
     let (messages, rate) = (rows[0][1], rows[0][3]);

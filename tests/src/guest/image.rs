@@ -42,7 +42,7 @@ pub fn pack(kit: &Kit, own: &[(PathBuf, &str)]) -> File {
     let tree = dir.path().join("tree");
     let busybox = tree.join("bin/busybox");
     put(&kit.busybox(), &busybox);
-    put(&Path::new(env!("CARGO_MANIFEST_DIR")).join("guest/init"), &tree.join("init"));
+    put(&crate::stock::repository().join("tests/guest/init"), &tree.join("init"));
     modules(kit, &tree);
     // What the launcher shows the cards with.
     for empty in ["etc/libibverbs.d", "tmp", "proc", "sys", "dev", "run"] {

@@ -7,6 +7,11 @@ use std::sync::OnceLock;
 /// Names a `verbena` binary to test instead of building one.
 const OVERRIDE: &str = "VERBENA_BIN";
 
+/// The root of the sources.
+pub fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace")
+}
+
 /// The `verbena` command in release mode, with the provider beside it.
 ///
 /// Debug builds of the model are many times slower than what a user runs, and these tests are
@@ -43,12 +48,11 @@ pub fn example(name: &str) -> PathBuf {
 
 fn cargo_build(program: &str, options: &[&str], profile: &str) -> PathBuf {
     let target = target_dir();
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let output = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
         .args(["build", "--quiet", "--target-dir"])
         .arg(&target)
         .args(options)
-        .current_dir(workspace)
+        .current_dir(repository())
         .output()
         .expect("cargo runs");
     let said = String::from_utf8_lossy(&output.stderr);
@@ -66,7 +70,7 @@ pub fn target_dir() -> PathBuf {
 
 /// Runs a script of `tests/` that fetches something, which needs a network, unless it is there. Gives the place that it prints.
 pub fn fetched(script: &str) -> PathBuf {
-    let output = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join(script)).output();
+    let output = Command::new(repository().join("tests").join(script)).output();
     let output = output.unwrap_or_else(|error| panic!("tests/{script} does not run: {error}"));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "tests/{script} failed:\n{said}");

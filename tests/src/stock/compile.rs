@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::need;
+use super::{need, repository};
 
 /// Compiles `tests/c/<name>.c` into `into` and gives the program's path.
 pub fn compile_c(name: &str, into: &Path) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c").join(format!("{name}.c"));
+    let source = repository().join("tests/c").join(format!("{name}.c"));
     let program = into.join(name);
     compile("cc", &["-O2", "-pthread"], &source, &program);
     program

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::need;
+use super::{need, repository};
 use crate::unshare;
 
 /// Where Debian's DPDK looks for drivers.
@@ -23,7 +23,7 @@ pub struct Dpdk {
 impl Dpdk {
     /// Runs a test whose nets have programs of Debian 13's DPDK.
     pub fn of_debian_13(test: impl FnOnce()) {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/releases/dpdk");
+        let root = repository().join("target/releases/dpdk");
         let root = root.canonicalize().ok().filter(|root| root.join("stamp").is_file());
         let root = root.expect("DPDK 24.11 is not there; get it with: tests/releases/fetch --dpdk");
         OF_THIS_TEST.replace(Dpdk { root: Some(root) });

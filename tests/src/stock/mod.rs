@@ -30,7 +30,7 @@ mod program;
 mod simulated;
 mod testpmd;
 
-pub use binary::{example, fetched, need, peers, target_dir, verbena, verbena_in};
+pub use binary::{example, fetched, need, peers, repository, target_dir, verbena, verbena_in};
 pub use compile::{compile, compile_c};
 pub use dpdk::Dpdk;
 pub use matrix::matrix;

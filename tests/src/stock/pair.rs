@@ -99,6 +99,12 @@ impl<'a> Pair<'a> {
         until_calibrated(|| self.run_once(), said)
     }
 
+    /// As [`Pair::run`]; panics unless both end well.
+    #[track_caller]
+    pub fn good(&self) -> Both {
+        self.run().unwrap_or_else(|error| panic!("{}: {error}", self.line()))
+    }
+
     fn run_once(&self) -> Result<Both, String> {
         // The first start may build the programs.
         let (server, client) = self.start()?;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{need, verbena_in, Program};
+use super::{need, repository, verbena_in, Program};
 
 /// How long one run may take.
 const LIMIT: Duration = Duration::from_secs(240);
@@ -34,7 +34,7 @@ pub fn table(path: &Path, column: &str) -> Vec<(u64, f64)> {
 
 /// The profile cx4lx with some keys changed, as a file in a directory.
 pub fn changed_profile(directory: &Path, changes: &[(&str, u32)]) -> PathBuf {
-    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/profiles/cx4lx.toml");
+    let model = repository().join("model/profiles/cx4lx.toml");
     let mut text = fs::read_to_string(model).expect("the profile");
     for (key, value) in changes {
         let start = text.find(&format!("\n{key} = ")).unwrap_or_else(|| panic!("no key {key}")) + 1;

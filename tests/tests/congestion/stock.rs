@@ -19,7 +19,7 @@ fn perftest_goes_through_the_switch() {
         let launcher = ["--clock", "virtual", "--switch", switch, "--cc", cc, "--wire", wire];
         let net = StockNet::new();
         let pair = Pair { launcher: &launcher, limit: LIMIT, ..Pair::new(&net, program, &arguments) };
-        let both = pair.run().unwrap_or_else(|error| panic!("{}: {error}", pair.line()));
+        let both = pair.good();
         assert!(both.client.said.contains("#bytes"), "{}", both.report());
     }
 }

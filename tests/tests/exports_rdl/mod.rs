@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use tests::stock::repository;
+
 use fpga_regs::regs::{registers, Mode, Register};
 use serde_json::{json, Map, Value};
 
@@ -12,7 +14,7 @@ use super::{exported, peakrdl, said, succeeded};
 
 /// What PeakRDL's compiler makes of a file: every register by its path.
 fn elaborated(file: &Path) -> Map<String, Value> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("rdl/map.py");
+    let script = repository().join("tests/rdl/map.py");
     let output = Command::new(peakrdl("python")).args([&script, file]).output().unwrap();
     succeeded(&output);
     serde_json::from_slice(&output.stdout).unwrap()

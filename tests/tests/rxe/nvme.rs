@@ -1,12 +1,11 @@
 //! NVMe over Fabrics beside Linux: the kernel's host on the target of the examples, and a host from PyPI on the kernel's target.
 
-use std::path::Path;
 use std::process::Command;
 
 use super::pairs::Beside;
 use super::{LONG, SHORT};
 use tests::guest::Link;
-use tests::stock::{example, fetched, Program};
+use tests::stock::{example, fetched, repository, Program};
 
 const NQN: &str = "nqn.2014-08.org.example:disk";
 /// Bytes of the disk that the card serves.
@@ -98,9 +97,8 @@ fn a_host_on_the_kernels_target() {
          ln -s /sys/kernel/config/nvmet/subsystems/{NQN} subsystems/"
     );
     beside.rxe.machine().good(&serve, LONG);
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python = fetched("nvmeof/setup");
-    let script = here.join("python/nvme.py");
+    let script = repository().join("tests/python/nvme.py");
     let arguments = [script.to_str().expect("UTF-8"), "brief", theirs, NQN];
     let ended = beside.here_with(python.to_str().expect("a plain path"), &arguments).wait(LONG);
     assert!(ended.good() && ended.said.contains("Linux"), "{}: {}", ended.how(), ended.said);

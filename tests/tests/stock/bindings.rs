@@ -1,15 +1,15 @@
 //! The suites of two Rust bindings of verbs, as they are published, on the cards: `ibverbs` and `sideway`, which
 //! `tests/rust-suites/setup` builds.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use tests::stock::StockNet;
+use tests::stock::{repository, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
 fn suites() -> PathBuf {
-    let suites = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/rust-suites");
+    let suites = repository().join("target/rust-suites");
     assert!(
         suites.join("stamp").is_file(),
         "the suites are not there; get them with: tests/rust-suites/setup"

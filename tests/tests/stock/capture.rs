@@ -298,8 +298,8 @@ fn simulated_time_is_not_changed_by_a_capture() {
                 let views: [(&str, &[&str]); 2] = [("all", &[]), ("one", &["--port", "verbena0/1"])];
                 views.map(|(name, words)| (name, begin_file(&net, &files.path(name), words)))
             });
-            let both = Pair::new(&net, "ib_write_bw", &["-n", "200", "-s", "3000", "-m", "1024"]).run();
-            let said = both.unwrap_or_else(|error| panic!("{error}")).client.said;
+            let arguments = ["-n", "200", "-s", "3000", "-m", "1024"];
+            let said = Pair::new(&net, "ib_write_bw", &arguments).good().client.said;
             let captures = captures.map(|captures| {
                 captures.map(|(name, capture)| {
                     let (taken, dropped) = interrupted(capture);
@@ -355,9 +355,7 @@ fn a_capture_ends_with_its_net() {
     let (net, holder) = StockNet::held(&[]);
     let files = Files::new();
     let captures = [begin_file(&net, &files.path("all"), &[]), begin(&net, &["--port", "verbena1/1"])];
-    if let Err(error) = Pair::new(&net, "ibv_rc_pingpong", &["-g", "1", "-n", "10", "-s", "100"]).run() {
-        panic!("{error}");
-    }
+    Pair::new(&net, "ibv_rc_pingpong", &["-g", "1", "-n", "10", "-s", "100"]).good();
     net.expect_gone_after(holder);
     let [file, lines] = captures.map(good);
     assert_eq!((numbers(&file), numbers(&lines)), ((40, 0), (40, 0)), "{file}{lines}");

@@ -8,7 +8,7 @@ fn run(fault: &str, program: &str, arguments: &[&str]) -> String {
     let net = StockNet::new();
     let launcher = ["--fault", fault];
     let pair = Pair { launcher: &launcher, ..Pair::new(&net, program, arguments) };
-    let both = pair.run().unwrap_or_else(|error| panic!("{}: {error}", pair.line()));
+    let both = pair.good();
     net.expect_gone();
     both.client.said
 }

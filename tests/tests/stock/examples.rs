@@ -1,9 +1,9 @@
 //! The C++ examples of the book: compile without a warning, run as two processes.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use tests::stock::{compile, free_port, Both, Program, StockNet};
+use tests::stock::{compile, free_port, repository, Both, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -14,7 +14,7 @@ struct Examples {
 }
 
 fn built() -> Examples {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/examples");
+    let sources = repository().join("docs/examples");
     let directory = tempfile::tempdir().expect("a directory");
     let build = |name: &str| {
         let program = directory.path().join(name);

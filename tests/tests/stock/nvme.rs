@@ -6,16 +6,12 @@ use std::process::Command;
 use std::sync::{MutexGuard, OnceLock};
 use std::time::Duration;
 
-use tests::stock::{alone, compile, example, fetched, status, Ended, Program, StockNet};
+use tests::stock::{alone, compile, example, fetched, repository, status, Ended, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// An address of card 0, where the target listens; hosts use card 1.
 const ADDRESS: &str = "198.18.0.1";
 const NQN: &str = "nqn.2014-08.org.example:test";
-
-fn here() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 /// The Python that has the package, installed first if it is not.
 fn python() -> &'static Path {
@@ -52,7 +48,7 @@ impl Served {
     }
 
     fn start(&self, what: &str, more: &[&str]) -> Program {
-        let script = here().join("python/nvme.py");
+        let script = repository().join("tests/python/nvme.py");
         let arguments = [&[script.to_str().expect("UTF-8"), what, ADDRESS, NQN], more].concat();
         Program::start(self.net.command(self.launcher, python(), &arguments))
     }
@@ -189,7 +185,7 @@ fn keys_come_back_with_completions() {
     let directory = tempfile::tempdir().expect("a directory");
     let program = directory.path().join("nvme_host");
     let options = ["-O2", "-Wl,--no-as-needed", "-lrdmacm"];
-    compile("cc", &options, &here().join("c/nvme_host.c"), &program);
+    compile("cc", &options, &repository().join("tests/c/nvme_host.c"), &program);
     let mut served = Served::new(&["--memory", "8"]);
     let ended = served.net.start(&program, &[ADDRESS, NQN]).wait(LIMIT);
     served.good("nvme_host", &ended);

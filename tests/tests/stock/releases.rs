@@ -5,18 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use tests::stock::{compile, compile_c, matrix, verbena, Program, StockNet};
+use tests::stock::{compile, compile_c, matrix, repository, verbena, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Where `tests/releases/fetch` puts what it gets.
-fn releases() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/releases")
-}
-
 /// Runs these programs of a release that `tests/releases/fetch` has unpacked.
 fn unpacked(name: &str, version: &str, only: &[&str]) {
-    let root = releases().join(name);
+    let root = repository().join("target/releases").join(name);
     assert!(
         root.join("stamp").is_file(),
         "the programs of release {name} are not there; get them with: tests/releases/fetch"
@@ -67,7 +62,7 @@ fn debian_sid() {
 fn programs_of_sid_write_events() {
     let dir = tempfile::tempdir().expect("a directory");
     let program = compile_c("channels", dir.path());
-    let root = releases().join("sid/usr");
+    let root = repository().join("target/releases/sid/usr");
     let (loader, libraries) = (root.join("lib64/ld-linux-x86-64.so.2"), root.join("lib/x86_64-linux-gnu"));
     let words =
         ["--library-path", libraries.to_str().expect("UTF-8"), program.to_str().expect("UTF-8"), "user"];
@@ -95,16 +90,12 @@ fn bundle(into: &Path) -> PathBuf {
     path
 }
 
-fn source(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("c").join(name)
-}
-
 /// A bundled copy shows both cards: alone, and with the installed one, whichever is loaded first.
 fn finds_the_cards(bundled: &Path) {
     let dir = tempfile::tempdir().expect("a directory");
     let program = dir.path().join("copies");
     // The program needs no libibverbs of its own.
-    compile("cc", &["-O2", "-Wl,--as-needed"], &source("copies.c"), &program);
+    compile("cc", &["-O2", "-Wl,--as-needed"], &repository().join("tests/c/copies.c"), &program);
     let (bundled, installed) = (bundled.to_str().expect("UTF-8"), library());
     let installed = installed.to_str().expect("UTF-8");
     let net = StockNet::new();
@@ -125,7 +116,7 @@ fn a_bundled_library_finds_the_cards_alone_and_beside_others() {
 #[test]
 #[ignore]
 fn the_library_of_a_python_package_finds_the_cards() {
-    let libraries = releases().join("wheel");
+    let libraries = repository().join("target/releases/wheel");
     let found = std::fs::read_dir(&libraries).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut found = found.filter(|path| path.to_string_lossy().contains("libibverbs-"));
     let library = found.next();
@@ -137,11 +128,11 @@ fn the_library_of_a_python_package_finds_the_cards() {
 fn an_unknown_release_is_refused_by_name() {
     let dir = tempfile::tempdir().expect("a directory");
     let (program, library) = (dir.path().join("program"), dir.path().join("libibverbs.so.1.20.71.0"));
-    compile("cc", &["-Wl,--as-needed"], &source("unknown_release.c"), &program);
+    compile("cc", &["-Wl,--as-needed"], &repository().join("tests/c/unknown_release.c"), &program);
     compile(
         "cc",
         &["-shared", "-fPIC", "-DLIBRARY", "-Wl,--as-needed"],
-        &source("unknown_release.c"),
+        &repository().join("tests/c/unknown_release.c"),
         &library,
     );
     let mut command = Command::new(&program);

@@ -84,7 +84,7 @@ fn counters_are_those_of_the_cards() {
     reader.expect("0\n", LIMIT);
     let arguments = ["-n", "200", "-s", "2048", "-m", "1024"];
     let pair = Pair { devices: ["verbena1", "verbena0"], ..Pair::new(&net, "ib_write_bw", &arguments) };
-    pair.run().unwrap_or_else(|error| panic!("{}: {error}", pair.line()));
+    pair.good();
     std::fs::write(&done, "").expect("a file");
     let said = reader.wait(LIMIT).said;
     let numbers: Vec<u64> = said.lines().filter_map(|line| line.trim().parse().ok()).collect();

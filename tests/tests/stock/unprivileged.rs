@@ -36,7 +36,7 @@ fn the_ends_of_unaligned_buffers_arrive() {
     for client in ["verbena1", "verbena0"] {
         let mut pair = Pair::new(&net, "ibv_rc_pingpong", &["-g", "1", "-s", "70000", "-n", "200", "-c"]);
         pair.devices[1] = client;
-        let both = pair.run().unwrap_or_else(|error| panic!("{}: {error}", pair.line()));
+        let both = pair.good();
         for side in [&both.client, &both.server] {
             // The tool exits with 0 after wrong data.
             let good = side.said.contains("usec/iter") && !side.said.contains("invalid data");
@@ -51,6 +51,6 @@ fn shared_memory_is_written() {
     need("ib_write_bw");
     let net = StockNet::unprivileged();
     let pair = Pair::new(&net, "ib_write_bw", &["-s", "65536", "-n", "200", "--mmap=/dev/zero"]);
-    pair.run().unwrap_or_else(|error| panic!("{}: {error}", pair.line()));
+    pair.good();
     net.expect_gone();
 }

@@ -15,7 +15,7 @@ fn pairs(program: &str, arguments: &[&str]) -> Vec<String> {
         let net = StockNet::new();
         let mut pair = Pair::new(&net, program, arguments);
         pair.launcher = options;
-        let both = pair.run().unwrap_or_else(|error| panic!("{}: {error}", pair.line()));
+        let both = pair.good();
         both.client.said
     };
     NETS.iter().map(run).collect()
@@ -72,7 +72,7 @@ fn requests_name_the_srq_on_the_wire() {
     let launcher = ["--wire", "exact", "--pcap", path.to_str().expect("a path in UTF-8")];
     let arguments = ["-F", "-n", "5", "-s", "1500", "-m", "1024", "-c", "XRC"];
     let pair = Pair { launcher: &launcher, ..Pair::new(&net, "ib_send_bw", &arguments) };
-    pair.run().unwrap_or_else(|error| panic!("{}: {error}", pair.line()));
+    pair.good();
     net.expect_gone();
     let records = records(&path, 65_535);
     assert!(records.windows(2).all(|pair| pair[0].time <= pair[1].time), "the clock goes back");

@@ -1,7 +1,7 @@
 //! The example with a TCP/IP stack on each core, and programs of the kernel's side that know nothing of a card.
 
 use super::*;
-use tests::stock::{example, long_enough, status};
+use tests::stock::{example, long_enough, repository, status};
 
 const SERVER: &str = "198.18.0.102";
 
@@ -38,7 +38,7 @@ impl Served {
 
     /// Runs one of `http_clients.py`.
     fn client(&self, what: &str) {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/http_clients.py");
+        let script = repository().join("tests/python/http_clients.py");
         self.host.run(&["python3", script.to_str().expect("UTF-8"), what, SERVER]);
     }
 
