@@ -6,9 +6,10 @@ use std::str::FromStr;
 
 use super::faults::Faults;
 
-use super::outside::PortSpec;
+use super::outside::{MediumSpec, PortSpec};
 use crate::congestion::{CcOptions, SwitchOptions};
 use crate::gid_options::GidOptions;
+use crate::packet::PortId;
 
 /// How packets travel between the cards of a net.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,4 +80,11 @@ pub struct LinkOptions {
     pub switch: Option<SwitchOptions>,
     /// The cards' congestion control. Only in simulated time.
     pub cc: Option<CcOptions>,
+}
+
+impl LinkOptions {
+    /// What the port is connected to, if not to the other ports of the net.
+    pub fn outside(&self, port: PortId) -> Option<&MediumSpec> {
+        self.ports.iter().find(|spec| spec.port == port).map(|spec| &spec.medium)
+    }
 }

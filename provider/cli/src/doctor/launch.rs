@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use model::gid_options::GidOptions;
+use model::link::LinkOptions;
 
 use super::finding::Finding;
 use crate::launch::in_path;
@@ -90,8 +90,7 @@ fn view() -> Finding {
             socket: Path::new(""),
             provider: &provider,
             network: false,
-            outside: &[],
-            gids: &GidOptions::default(),
+            wire: &LinkOptions::default(),
         };
         mounts::show(&tree, &staging)?;
         fs::read_to_string("/sys/class/infiniband/verbena0/node_guid").context("reading the fake sysfs")?;

@@ -136,7 +136,7 @@ fn check(which: &Which, held: &Held) -> Result<()> {
             which.port
         );
     }
-    if info.wire.outside()?.iter().any(|(outside, _)| *outside == port) {
+    if info.wire.outside(port).is_some() {
         bail!(
             "{} is connected to something outside of the net, and carries RoCE alone: take another port",
             which.port

@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{bail, Context, Result};
 use clap::Args;
 use model::attach::{read_patience, PATIENCE_VARIABLE};
-use model::gid_options::GidOptions;
+use model::link::LinkOptions;
 use rustix::process::{getppid, set_parent_process_death_signal, Pid, Signal};
 
 use super::part_id::{announcement, PartArgs, VARIABLE};
@@ -21,6 +21,7 @@ use crate::args::CardArgs;
 use crate::args::Clock;
 use crate::net::keeper::{self, Held};
 use crate::net::runtime::{default_net, Net, NET_VARIABLE};
+use crate::net::wire::in_words;
 
 /// What a program misses on the host's network.
 const HOST_NETWORK: &str = "on the host's network the cards' addresses (198.18.x.y) are not local, so TCP to them leaves \
@@ -84,9 +85,10 @@ pub fn run(args: RunArgs) -> Result<u8> {
         true => Some(keeper::ensure(&net, &args.cards)?),
         false => None,
     };
-    let outside = held.as_ref().map_or(Ok(Vec::new()), |held| held.info.wire.outside())?;
-    let gids = held.as_ref().map_or(Ok(GidOptions::default()), |held| held.info.wire.gids())?;
-    if !outside.is_empty() && args.network == Some(Network::Own) {
+    let none = LinkOptions::default();
+    let wire = held.as_ref().map_or(&none, |held| &held.info.wire);
+    let inside = wire.ports.is_empty();
+    if !inside && args.network == Some(Network::Own) {
         bail!("--network own: a port of this net leads outside, and its address is on the host's network");
     }
     let socket = net.socket();
@@ -98,10 +100,9 @@ pub fn run(args: RunArgs) -> Result<u8> {
         socket: &socket,
         provider: &provider,
         network: false,
-        outside: &outside,
-        gids: &gids,
+        wire,
     };
-    let network = args.network.unwrap_or(if outside.is_empty() { Network::Own } else { Network::Host });
+    let network = args.network.unwrap_or(if inside { Network::Own } else { Network::Host });
     let way = if args.no_namespace {
         Way::by_environment(&tree, net.dir(), "--no-namespace was given".to_owned())?
     } else {
@@ -111,7 +112,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
     if !args.quiet {
         model::tell!("verbena: {}, {}", what(&net, held.as_ref(), &slots), way.message);
     }
-    let lacks_network = held.is_some() && !way.own_network && outside.is_empty();
+    let lacks_network = held.is_some() && !way.own_network && inside;
     if lacks_network && !(args.quiet && network == Network::Host) {
         model::tell!("verbena: {HOST_NETWORK}");
     }
@@ -166,8 +167,8 @@ fn what(net: &Net, held: Option<&Held>, slots: &[SlotCard]) -> String {
         Some(Held { info, .. }) => {
             let time = if info.clock == Clock::Virtual { ", simulated time" } else { "" };
             let trace = info.trace.iter().map(|path| format!(", trace in {}", path.display()));
-            let trace = trace.collect::<String>();
-            format!("net `{}`, {} x {}{time}{}{trace}", net.name(), info.cards, info.card, info.wire)
+            let more = in_words(&info.wire) + &trace.collect::<String>();
+            format!("net `{}`, {} x {}{time}{more}", net.name(), info.cards, info.card)
         }
         None => slots.iter().map(|slot| slot.name.as_str()).collect::<Vec<_>>().join(", "),
     }

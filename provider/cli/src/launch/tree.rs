@@ -13,9 +13,9 @@ use super::slots::{SlotCard, SlotPort};
 use super::sysfs::{self, link, put, INTERFACES};
 use model::address::{gid, interface_name, Guids};
 use model::attach::{limits, mbps};
-use model::gid_options::GidOptions;
 use model::gids::{GidEntry, GID_TABLE_LEN};
 use model::link::outside::{self, interface_of};
+use model::link::{LinkOptions, MediumSpec};
 use model::packet::{PortId, PORTS};
 use model::profile::Profile;
 
@@ -40,10 +40,8 @@ pub struct Tree<'a> {
     pub provider: &'a Path,
     /// The program sees the net's own network.
     pub network: bool,
-    /// Ports that lead outside, and the addresses of this machine that they have there.
-    pub outside: &'a [(PortId, Option<IpAddr>)],
-    /// What the ports' GID tables have beside their own addresses.
-    pub gids: &'a GidOptions,
+    /// What the net's ports are connected to, and what their GID tables have beside their own addresses.
+    pub wire: &'a LinkOptions,
 }
 
 impl Tree<'_> {
@@ -131,7 +129,7 @@ impl Tree<'_> {
 
     /// What the net's cards are called.
     fn guids(&self) -> Guids {
-        if self.outside.is_empty() {
+        if self.wire.ports.is_empty() {
             Guids::INSIDE
         } else {
             outside::guids(self.socket)
@@ -146,8 +144,8 @@ impl Tree<'_> {
         let mut gids: Vec<_> =
             (0..GID_TABLE_LEN).map(|index| GidEntry::new(gid(port, index as u8))).collect();
         let mut interface = None;
-        match self.outside.iter().find(|(id, _)| *id == port) {
-            Some((_, Some(address))) => {
+        match self.wire.outside(port) {
+            Some(MediumSpec::Udp(address)) => {
                 gids.fill(GidEntry::default());
                 gids[0] = GidEntry::new(match address {
                     IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
@@ -155,13 +153,11 @@ impl Tree<'_> {
                 });
                 interface = interface_of(*address);
             }
-            Some((_, None)) => {
-                gids[..2].copy_from_slice(&outside::own_gids(self.guids(), port).map(GidEntry::new))
-            }
+            Some(_) => gids[..2].copy_from_slice(&outside::own_gids(self.guids(), port).map(GidEntry::new)),
             None => {}
         }
         let own = gids.iter().filter(|entry| !entry.is_empty()).map(|entry| (port, *entry));
-        let all = self.gids.complete(own.collect());
+        let all = self.wire.gids.complete(own.collect());
         // As the card does: one place after the other.
         let all = all.into_iter().filter(|(of, _)| *of == port).map(|(_, entry)| entry);
         gids.iter_mut().zip(all).for_each(|(place, entry)| *place = entry);
@@ -235,8 +231,7 @@ mod tests {
             socket: Path::new("/run/x.sock"),
             provider: Path::new("/opt/libverbena.so"),
             network: false,
-            outside: &[],
-            gids: &GidOptions::default(),
+            wire: &LinkOptions::default(),
         };
         tree.write(dir.path(), Path::new("/etc/libibverbs.d")).unwrap();
         dir

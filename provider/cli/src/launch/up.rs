@@ -13,6 +13,7 @@ use crate::args::CardArgs;
 use crate::net::daemon;
 use crate::net::keeper;
 use crate::net::runtime::{self, Net, DEFAULT_NET};
+use crate::net::wire;
 
 /// Options of `verbena up`.
 #[derive(Args)]
@@ -32,8 +33,7 @@ pub fn up(args: UpArgs) -> Result<u8> {
     let held = keeper::ensure(&net, &args.cards)?;
     let holder = start_holder(&held.hold)?;
     fs::write(holder_file(net.dir()), holder.to_string()).context("noting the holder")?;
-    let (socket, outside) = (net.socket(), held.info.wire.outside()?);
-    let gids = held.info.wire.gids()?;
+    let socket = net.socket();
     let tree = Tree {
         cards: u8::try_from(held.info.cards).context("too many cards")?,
         slots: &[],
@@ -41,8 +41,7 @@ pub fn up(args: UpArgs) -> Result<u8> {
         socket: &socket,
         provider: &provider,
         network: false,
-        outside: &outside,
-        gids: &gids,
+        wire: &held.info.wire,
     };
     let staging = net.dir().join("staging");
     fs::create_dir_all(&staging).with_context(|| format!("making {}", staging.display()))?;
@@ -55,7 +54,7 @@ pub fn up(args: UpArgs) -> Result<u8> {
         held.info.card,
         held.info.cards - 1,
         net.name(),
-        held.info.wire
+        wire::in_words(&held.info.wire)
     );
     if shown.needs_driver_variable {
         say!(

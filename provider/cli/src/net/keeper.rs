@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{anyhow, bail, Context, Result};
 use clap::Args;
 use model::attach::{run_keeper, NetOptions};
+use model::link::LinkOptions;
 use model::profile::Profile;
 use model::segment::{AttachError, Segment};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -19,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::daemon;
 use super::runtime::Net;
-use super::wire::WireInfo;
+use super::wire::{whole_path, written};
 use crate::args::{CardArgs, Clock};
 use crate::launch::namespace::{self, Kind};
 use crate::launch::{fallback, live, network};
@@ -33,15 +34,15 @@ const DEFAULT_CARDS: u32 = 2;
 const DEFAULT_PROFILE: &str = "f10a";
 
 /// What is on a net.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NetInfo {
     /// Number of cards.
     pub cards: u32,
     /// Their profile.
     pub card: String,
     /// The wire between them.
-    #[serde(default)]
-    pub wire: WireInfo,
+    #[serde(with = "written")]
+    pub wire: LinkOptions,
     /// The time that programs see.
     #[serde(default)]
     pub clock: Clock,
@@ -154,9 +155,9 @@ fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
     let info = NetInfo {
         cards: wanted.cards.unwrap_or(DEFAULT_CARDS),
         card: wanted.card.clone().unwrap_or(DEFAULT_PROFILE.to_owned()),
-        wire: WireInfo::from(&wanted.wire.decide()?),
+        wire: wanted.wire.decide()?,
         clock: wanted.clock.unwrap_or_default(),
-        trace: wanted.trace.as_deref().map(trace_file).transpose()?,
+        trace: wanted.trace.as_deref().map(|path| whole_path("--trace", path)).transpose()?,
     };
     choose(&info.card, info.clock)?;
     sweep(net.dir());
@@ -172,7 +173,7 @@ fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
     if let Some(faults) = &wanted.wire.fault {
         faults.check_cards(info.cards).map_err(|error| anyhow!("--fault: {error}"))?;
     }
-    if !info.wire.outside()?.is_empty() && info.clock == Clock::Virtual {
+    if !info.wire.ports.is_empty() && info.clock == Clock::Virtual {
         bail!("--port: in simulated time no port leaves the net; leave out --port, or --clock virtual");
     }
     if info.trace.is_some() && info.clock == Clock::Wall {
@@ -251,7 +252,7 @@ fn read_info(net: &Net) -> Result<NetInfo> {
 fn check_wanted(net: &Net, wanted: &CardArgs, info: &NetInfo) -> Result<()> {
     // Before what the net has instead: the name may be a mistake.
     wanted.card.as_deref().map(Profile::load).transpose()?;
-    let trace = wanted.trace.as_deref().map(trace_file).transpose()?;
+    let trace = wanted.trace.as_deref().map(|path| whole_path("--trace", path)).transpose()?;
     let difference = if let Some(cards) = wanted.cards.filter(|&cards| cards != info.cards) {
         format!("{} cards, not {cards}: leave out --cards", info.cards)
     } else if let Some(card) = wanted.card.as_ref().filter(|&card| *card != info.card) {
@@ -290,7 +291,7 @@ pub fn keeper(args: KeeperArgs) -> Result<u8> {
 fn serve(net: &Net) -> Result<()> {
     let info = read_info(net)?;
     let (clock, reorder) = choose(&info.card, info.clock)?;
-    let (cards, link) = (u8::try_from(info.cards)?, info.wire.options()?);
+    let (cards, link) = (u8::try_from(info.cards)?, info.wire);
     // Without them the launchers do what they can and say what is lost.
     let user = if namespace::root_may_mount() { None } else { namespace::make_user().ok() };
     // The files of a net that is running are its keeper's.
@@ -317,11 +318,6 @@ fn serve(net: &Net) -> Result<()> {
         NetOptions { link, clock, reorder, trace, namespaces, addresses, counted, ..NetOptions::from(cards) },
     )?;
     Ok(())
-}
-
-/// Other processes, in other directories, will write it.
-fn trace_file(path: &Path) -> Result<PathBuf> {
-    std::path::absolute(path).with_context(|| format!("--trace {}", path.display()))
 }
 
 /// Waits until the net's keeper has ended, and with it all that is written about the net.
@@ -381,7 +377,7 @@ mod tests {
         let info = NetInfo {
             cards: 2,
             card: "f10a".to_owned(),
-            wire: WireInfo::default(),
+            wire: LinkOptions::default(),
             clock: Clock::Wall,
             trace: None,
         };

@@ -1,16 +1,12 @@
 //! How packets travel on a net: the options, and what is written down about a running net.
 
-use std::fmt;
-use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{bail, Context, Result};
 use clap::Args;
 use model::congestion::{CcOptions, SwitchOptions};
 use model::gid_options::{GidOptions, GidSpec};
 use model::link::{Capture, Faults, FaultsError, LinkOptions, MediumSpec, PortSpec, Wire};
-use model::packet::PortId;
-use serde::{Deserialize, Serialize};
 
 /// Options of the wire between the cards.
 #[derive(Args, Clone, Debug, Default)]
@@ -63,121 +59,70 @@ pub struct WireArgs {
     pub pcap_at: Option<u8>,
 }
 
-/// The wire of a net, as it is written down for its keeper and for programs that join.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WireInfo {
-    wire: String,
-    fault: Option<String>,
-    pcap: Option<PathBuf>,
-    snaplen: u32,
-    pcap_at: Option<u8>,
-    mtu: Option<u32>,
-    cm_timeout: Option<u8>,
-    #[serde(default)]
-    ports: Vec<String>,
-    #[serde(default)]
-    gids: Vec<String>,
-    #[serde(default)]
-    roce_v1: bool,
-    switch: Option<String>,
-    cc: Option<String>,
-}
+/// How a net's wire is written down for its keeper and for programs that join: as the options that make it.
+pub mod written {
+    use std::fmt::Display;
 
-impl Default for WireInfo {
-    fn default() -> Self {
-        WireInfo::from(&LinkOptions::default())
+    use clap::Parser;
+    use model::link::LinkOptions;
+    use serde::de::{Deserialize, Deserializer, Error as _};
+    use serde::ser::{Error as _, Serialize, Serializer};
+
+    #[derive(Parser)]
+    #[command(no_binary_name = true)]
+    struct Written {
+        #[command(flatten)]
+        args: super::WireArgs,
+    }
+
+    /// Writes it down.
+    pub fn serialize<S: Serializer>(link: &LinkOptions, to: S) -> Result<S::Ok, S::Error> {
+        fn add(args: &mut Vec<String>, option: &str, values: impl IntoIterator<Item = impl Display>) {
+            args.extend(values.into_iter().map(|value| format!("--{option}={value}")));
+        }
+        let mut args = Vec::new();
+        add(&mut args, "wire", [link.wire]);
+        add(&mut args, "fault", link.faults.any().then_some(&link.faults));
+        add(&mut args, "mtu", link.mtu);
+        add(&mut args, "cm-timeout", link.cm_timeout);
+        add(&mut args, "port", &link.ports);
+        add(&mut args, "gid", &link.gids.more);
+        args.extend(link.gids.roce_v1.then(|| "--roce-v1".to_owned()));
+        add(&mut args, "switch", link.switch);
+        add(&mut args, "cc", link.cc);
+        if let Some(capture) = &link.capture {
+            let path = capture.path.to_str().ok_or_else(|| S::Error::custom("--pcap is not UTF-8"))?;
+            add(&mut args, "pcap", [path]);
+            add(&mut args, "snaplen", [capture.snaplen]);
+            add(&mut args, "pcap-at", capture.card);
+        }
+        args.serialize(to)
+    }
+
+    /// The options that were written down.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<LinkOptions, D::Error> {
+        let written = Written::try_parse_from(Vec::<String>::deserialize(from)?).map_err(D::Error::custom)?;
+        written.args.decide().map_err(D::Error::custom)
     }
 }
 
-impl From<&LinkOptions> for WireInfo {
-    fn from(options: &LinkOptions) -> Self {
-        WireInfo {
-            wire: options.wire.to_string(),
-            fault: options.faults.any().then(|| options.faults.to_string()),
-            pcap: options.capture.as_ref().map(|capture| capture.path.clone()),
-            snaplen: options.capture.as_ref().map_or(Capture::WHOLE, |capture| capture.snaplen),
-            pcap_at: options.capture.as_ref().and_then(|capture| capture.card),
-            mtu: options.mtu,
-            cm_timeout: options.cm_timeout,
-            ports: options.ports.iter().map(PortSpec::to_string).collect(),
-            gids: options.gids.more.iter().map(GidSpec::to_string).collect(),
-            roce_v1: options.gids.roce_v1,
-            switch: options.switch.map(|switch| switch.to_string()),
-            cc: options.cc.map(|cc| cc.to_string()),
-        }
-    }
-}
-
-impl WireInfo {
-    /// The options that it was made from.
-    pub fn options(&self) -> Result<LinkOptions> {
-        let capture =
-            |path: &PathBuf| Capture { path: path.clone(), snaplen: self.snaplen, card: self.pcap_at };
-        Ok(LinkOptions {
-            wire: self.wire.parse().map_err(anyhow::Error::msg)?,
-            faults: self.fault.as_deref().unwrap_or("").parse()?,
-            capture: self.pcap.as_ref().map(capture),
-            mtu: self.mtu,
-            cm_timeout: self.cm_timeout,
-            ports: self.ports.iter().map(|port| port.parse()).collect::<Result<_, _>>()?,
-            gids: self.gids()?,
-            switch: self.switch.as_deref().map(str::parse).transpose()?,
-            cc: self.cc.as_deref().map(str::parse).transpose()?,
-        })
-    }
-
-    /// What the ports' GID tables have beside their own addresses.
-    pub fn gids(&self) -> Result<GidOptions> {
-        let more = self.gids.iter().map(|gid| gid.parse()).collect::<Result<_, _>>()?;
-        Ok(GidOptions { more, roce_v1: self.roce_v1 })
-    }
-
-    /// The ports of the net that lead outside, and the addresses of this machine that they have there.
-    pub fn outside(&self) -> Result<Vec<(PortId, Option<IpAddr>)>> {
-        let ports = self.options()?.ports.into_iter().filter_map(|spec| match spec.medium {
-            MediumSpec::Net => None,
-            MediumSpec::Udp(address) => Some((spec.port, Some(address))),
-            _ => Some((spec.port, None)),
-        });
-        Ok(ports.collect())
-    }
-}
-
-impl fmt::Display for WireInfo {
-    /// What there is to say of it: nothing of the fast wire.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.wire != Wire::Fast.to_string() {
-            write!(f, ", {} wire", self.wire)?;
-        }
-        if let Some(fault) = &self.fault {
-            write!(f, ", faults {fault}")?;
-        }
-        if let Some(mtu) = self.mtu {
-            write!(f, ", MTU {mtu}")?;
-        }
-        if let Some(timeout) = self.cm_timeout {
-            write!(f, ", CM time-out {timeout}")?;
-        }
-        for port in &self.ports {
-            write!(f, ", port {port}")?;
-        }
-        self.gids.iter().try_for_each(|gid| write!(f, ", GID {gid}"))?;
-        f.write_str(if self.roce_v1 { ", RoCE v1" } else { "" })?;
-        if let Some(switch) = &self.switch {
-            write!(f, ", switch {switch}")?;
-        }
-        if let Some(cc) = &self.cc {
-            write!(f, ", {cc}")?;
-        }
-        match &self.pcap {
-            Some(path) => write!(f, ", frames recorded in {}", path.display())?,
-            None => return Ok(()),
-        }
-        match self.pcap_at {
-            Some(card) => write!(f, " as verbena{card} sees them"),
-            None => Ok(()),
-        }
-    }
+/// What there is to say of a net's wire, after a comma: nothing of the fast wire.
+pub fn in_words(link: &LinkOptions) -> String {
+    let mut parts = Vec::new();
+    parts.extend((link.wire != Wire::Fast).then(|| format!("{} wire", link.wire)));
+    parts.extend(link.faults.any().then(|| format!("faults {}", link.faults)));
+    parts.extend(link.mtu.map(|mtu| format!("MTU {mtu}")));
+    parts.extend(link.cm_timeout.map(|timeout| format!("CM time-out {timeout}")));
+    parts.extend(link.ports.iter().map(|port| format!("port {port}")));
+    parts.extend(link.gids.more.iter().map(|gid| format!("GID {gid}")));
+    parts.extend(link.gids.roce_v1.then(|| "RoCE v1".to_owned()));
+    parts.extend(link.switch.map(|switch| format!("switch {switch}")));
+    parts.extend(link.cc.map(|cc| cc.to_string()));
+    parts.extend(link.capture.as_ref().map(|capture| {
+        let seen = capture.card.map(|card| format!(" as verbena{card} sees them")).unwrap_or_default();
+        format!("frames recorded in {}{seen}", capture.path.display())
+    }));
+    parts.iter().map(|part| format!(", {part}")).collect()
 }
 
 /// Faults as they are given, or in a file.
@@ -196,6 +141,11 @@ fn mtu(text: &str) -> Result<u32, String> {
     }
 }
 
+/// The path of an option's file for other processes, in other directories, which will write it.
+pub fn whole_path(option: &str, path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).with_context(|| format!("{option} {}", path.display()))
+}
+
 impl WireArgs {
     /// The options of a new net. A relative file is taken from here.
     pub fn decide(&self) -> Result<LinkOptions> {
@@ -209,7 +159,7 @@ impl WireArgs {
         };
         let capture = match &self.pcap {
             Some(path) => Some(Capture {
-                path: std::path::absolute(path).with_context(|| format!("--pcap {}", path.display()))?,
+                path: whole_path("--pcap", path)?,
                 snaplen: self.snaplen.unwrap_or(Capture::WHOLE),
                 card: self.pcap_at,
             }),
@@ -237,15 +187,18 @@ impl WireArgs {
     }
 
     /// What of these options a running net does not have, in words; `None` if it has all.
-    pub fn differs(&self, running: &WireInfo) -> Result<Option<String>> {
+    pub fn differs(&self, running: &LinkOptions) -> Result<Option<String>> {
         let found = |what: String, option: &str| Ok(Some(format!("{what}: leave out {option}")));
-        if let Some(wire) = self.wire.filter(|wire| wire.to_string() != running.wire) {
+        fn or_none(has: Option<impl ToString>) -> String {
+            has.map_or("none".to_owned(), |has| has.to_string())
+        }
+        if let Some(wire) = self.wire.filter(|wire| *wire != running.wire) {
             return found(format!("the {} wire, not the {wire} one", running.wire), "--wire");
         }
         if let Some(wanted) = &self.fault {
-            let has: Faults = running.fault.as_deref().unwrap_or("").parse()?;
-            if (has.any() || wanted.any()) && has != *wanted {
-                let has = running.fault.as_deref().unwrap_or("none");
+            let has = &running.faults;
+            if (has.any() || wanted.any()) && has != wanted {
+                let has = or_none(has.any().then_some(has));
                 return found(format!("the faults `{has}`, not `{wanted}`"), "--fault");
             }
         }
@@ -260,36 +213,35 @@ impl WireArgs {
             return found(has, "--cm-timeout");
         }
         for spec in &self.port {
-            let text = spec.to_string();
-            let named = format!("{}=", text.split_once('=').map_or("", |(port, _)| port));
-            let has = running.ports.iter().find(|port| port.starts_with(&named));
-            let has = has.cloned().unwrap_or(format!("{named}net"));
-            if has != text {
-                return found(format!("port {has}, not {text}"), "--port");
+            let medium = running.outside(spec.port).unwrap_or(&MediumSpec::Net).clone();
+            let has = PortSpec { port: spec.port, medium };
+            if has != *spec {
+                return found(format!("port {has}, not {spec}"), "--port");
             }
         }
-        if let Some(gid) = self.gid.iter().find(|gid| !running.gids.contains(&gid.to_string())) {
+        if let Some(gid) = self.gid.iter().find(|gid| !running.gids.more.contains(gid)) {
             return found(format!("no GID {gid}"), "--gid");
         }
-        if self.roce_v1 && !running.roce_v1 {
+        if self.roce_v1 && !running.gids.roce_v1 {
             return found("GIDs of RoCE version 2 only".to_owned(), "--roce-v1");
         }
-        let none = || "none".to_owned();
-        if let Some(switch) = self.switch.filter(|switch| Some(switch.to_string()) != running.switch) {
-            let has = running.switch.clone().unwrap_or_else(none);
-            return found(format!("the switch `{has}`, not `{switch}`"), "--switch");
+        // By their texts, in which fractions are rounded.
+        let (switch, cc) = (or_none(running.switch), or_none(running.cc));
+        if let Some(wanted) = self.switch.filter(|wanted| wanted.to_string() != switch) {
+            return found(format!("the switch `{switch}`, not `{wanted}`"), "--switch");
         }
-        if let Some(cc) = self.cc.filter(|cc| Some(cc.to_string()) != running.cc) {
-            let has = running.cc.clone().unwrap_or_else(none);
-            return found(format!("the congestion control `{has}`, not `{cc}`"), "--cc");
+        if let Some(wanted) = self.cc.filter(|wanted| wanted.to_string() != cc) {
+            return found(format!("the congestion control `{cc}`, not `{wanted}`"), "--cc");
         }
-        if self.pcap.is_some() {
-            let wanted = self.decide()?.capture;
-            let same = wanted.as_ref().map(|capture| &capture.path) == running.pcap.as_ref();
-            let other_card = self.pcap_at.is_some_and(|card| Some(card) != running.pcap_at);
-            if !same || other_card || self.snaplen.is_some_and(|snaplen| snaplen != running.snaplen) {
-                let has = running.pcap.as_ref().map(|path| path.display().to_string());
-                return found(format!("the record {}", has.as_deref().unwrap_or("none")), "--pcap");
+        if let Some(path) = &self.pcap {
+            let (wanted, has) = (whole_path("--pcap", path)?, running.capture.as_ref());
+            let same = has.is_some_and(|has| {
+                wanted == has.path
+                    && self.pcap_at.is_none_or(|_| self.pcap_at == has.card)
+                    && self.snaplen.is_none_or(|snaplen| snaplen == has.snaplen)
+            });
+            if !same {
+                return found(format!("the record {}", or_none(has.map(|has| has.path.display()))), "--pcap");
             }
         }
         Ok(None)
@@ -340,13 +292,12 @@ mod tests {
         wanted.gid = vec!["1=10.0.0.1,vlan=107".parse().unwrap()];
         wanted.roce_v1 = true;
         for options in [wanted.decide().unwrap(), LinkOptions::default()] {
-            let text = serde_json::to_string(&WireInfo::from(&options)).unwrap();
-            assert_eq!(serde_json::from_str::<WireInfo>(&text).unwrap().options().unwrap(), options);
+            let json = written::serialize(&options, serde_json::value::Serializer).unwrap();
+            assert_eq!(written::deserialize(json).unwrap(), options);
         }
-        let running = WireInfo::from(&wanted.decide().unwrap());
-        assert_eq!(running.options().unwrap().capture.unwrap().card, Some(1));
+        assert_eq!(wanted.decide().unwrap().capture.unwrap().card, Some(1));
         let seeded = args(None, Some("loss=0.5,seed=3"));
-        assert!(seeded.differs(&WireInfo::from(&seeded.decide().unwrap())).unwrap().is_none());
+        assert!(seeded.differs(&seeded.decide().unwrap()).unwrap().is_none());
     }
 
     #[test]
@@ -355,8 +306,8 @@ mod tests {
             port: ports.iter().map(|port| port.parse().unwrap()).collect(),
             ..WireArgs::default()
         };
-        let running = WireInfo::from(&with(&["0=udp:10.0.0.1", "1=net"]).decide().unwrap());
-        assert_eq!(running.to_string(), ", port verbena0/1=udp:10.0.0.1");
+        let running = with(&["0=udp:10.0.0.1", "1=net"]).decide().unwrap();
+        assert_eq!(in_words(&running), ", port verbena0/1=udp:10.0.0.1");
         let differs = |ports: &[&str]| with(ports).differs(&running).unwrap();
         assert_eq!(differs(&["0.1=udp:10.0.0.1", "0.2=net"]), None);
         let other = "port verbena0/1=udp:10.0.0.1, not verbena0/1=udp:10.0.0.2: leave out --port";
@@ -368,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_running_net_has_the_wire_or_not() {
-        let fast = WireInfo::default();
+        let fast = LinkOptions::default();
         assert_eq!(args(None, None).differs(&fast).unwrap(), None);
         assert_eq!(args(Some(Wire::Fast), None).differs(&fast).unwrap(), None);
         let differs = |args: WireArgs| args.differs(&fast).unwrap().expect("it differs");
@@ -387,13 +338,13 @@ mod tests {
             differs(switched.clone()),
             "the switch `none`, not `buffer=2MiB,kmin=5KB,kmax=200KB,pmax=0.01,seed=1`: leave out --switch"
         );
-        assert_eq!(switched.differs(&WireInfo::from(&switched.decide().unwrap())).unwrap(), None);
+        assert_eq!(switched.differs(&switched.decide().unwrap()).unwrap(), None);
         let controlled = WireArgs { cc: "dcqcn".parse().ok(), ..WireArgs::default() };
         assert_eq!(
             controlled.decide().unwrap_err().to_string(),
             "--cc needs a switch that marks packets: add --switch default"
         );
         assert_eq!(differs(controlled), "the congestion control `none`, not `dcqcn`: leave out --cc");
-        assert_eq!(fast.to_string(), "");
+        assert_eq!(in_words(&fast), "");
     }
 }

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::{bail, Context, Result};
 use model::attach::listeners;
+use model::link::MediumSpec;
 use model::packet::PortId;
 
 use super::options::Options;
@@ -29,9 +30,7 @@ impl Meeting {
     /// How sides with these options meet; refused where they cannot.
     pub fn new(info: &NetInfo, options: &Options, loopback: bool) -> Result<Meeting> {
         let port = |card| PortId { card, port: options.ib_port.unwrap_or(1).saturating_sub(1) };
-        let outside = info.wire.outside()?;
-        let leads = |port| outside.iter().find(|(other, _)| *other == port);
-        let (server, client) = (leads(port(0)), leads(port(1)));
+        let (server, client) = (info.wire.outside(port(0)), info.wire.outside(port(1)));
         if !loopback && server.is_some() != client.is_some() {
             bail!(
                 "the two sides cannot reach each other: only the port of verbena{} leads outside; use --loopback, or start \
@@ -48,8 +47,10 @@ impl Meeting {
                  add --cards 1"
             );
         }
-        let own = IpAddr::V6(Ipv6Addr::from(model::address::gid(port(0), 1))).to_canonical();
-        let address = server.and_then(|(_, address)| *address).unwrap_or(own);
+        let address = match server {
+            Some(MediumSpec::Udp(address)) => *address,
+            _ => IpAddr::V6(Ipv6Addr::from(model::address::gid(port(0), 1))).to_canonical(),
+        };
         Ok(Meeting { address: Some(address) })
     }
 
