@@ -1,27 +1,18 @@
 //! The links of a net's ports: how they are, and pulling their cables while programs run.
 
 use std::path::Path;
-use std::time::Duration;
 
-use super::card::Joined;
+use super::card::{Joined, PATIENCE};
 use super::error::OpenError;
 use crate::env::Env;
 use crate::link::LinkArea;
 use crate::packet::{PortId, PORTS};
 use crate::world::World;
 
-/// How long a cable waits for the cards in simulated time.
-const PATIENCE: Duration = Duration::from_secs(5);
-
 /// Each port of the net whose keeper listens at `socket`, and whether its link is up.
 pub fn cables(socket: &Path) -> Result<Vec<(PortId, bool)>, OpenError> {
-    let look =
-        |world: &World, now: u64| world.ports().map(|port| (port, world.is_up(port, || now))).collect();
-    Ok(match Joined::new(socket)? {
-        Joined::Wall(runner) => runner.control(|world, env| look(world, env.now()))?,
-        // Who looks from outside has no clock of its own that others would wait for.
-        Joined::Virtual(threads) => threads.outside_time(PATIENCE, |world, env| look(world, env.now()))?,
-    })
+    Ok(Joined::new(socket)?
+        .outside_time(|world, now| world.ports().map(|port| (port, world.is_up(port, || now))).collect())?)
 }
 
 /// Pulls the cable of a port of that net, or plugs it in, at both of its ends. What is sent meanwhile is lost and counted
@@ -38,18 +29,23 @@ pub fn plug(socket: &Path, port: PortId, pulled: bool) -> Result<bool, OpenError
     }
 }
 
+/// Refuses a port that the net does not have.
+pub(super) fn check(world: &World, PortId { card, port }: PortId) -> Result<(), OpenError> {
+    let count = world.count();
+    match usize::from(port) < PORTS {
+        _ if card >= count => Err(OpenError::NoCard { card: card.into(), count }),
+        false => Err(OpenError::NoPort { port }),
+        true => Ok(()),
+    }
+}
+
 fn pull(
     world: &mut World,
     link: &LinkArea,
     (port, pulled): (PortId, bool),
     env: &mut impl Env,
 ) -> Result<bool, OpenError> {
-    if port.card >= world.count() {
-        return Err(OpenError::NoCard { card: port.card.into(), count: world.count() });
-    }
-    if usize::from(port.port) >= PORTS {
-        return Err(OpenError::NoPort { port: port.port });
-    }
+    check(world, port)?;
     change(world, link, |world| world.plug(port, pulled, env));
     Ok(world.cards[usize::from(port.card)].shown_link(port.port, env.now()).0)
 }

@@ -3,15 +3,21 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use super::error::OpenError;
 use super::virtual_card::VirtualCard;
 use super::wall::card::WallCard;
 use super::wall::runner::Runner;
 use crate::device::defect::Defect;
+use crate::env::Env;
 use crate::net::{Membership, Net};
-use crate::segment::{AttachError, Segment};
+use crate::segment::{AttachError, LockError, Segment};
 use crate::sim::threads::{Threads, Timeline};
+use crate::world::World;
+
+/// How long who looks at a net waits for its cards.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A card of a segment, opened by this process.
 // One for each open device: a box would save nothing.
@@ -77,6 +83,15 @@ impl Joined {
         match membership.net().simulated() {
             true => Joined::Virtual(Arc::new(Threads::new(membership))),
             false => Joined::Wall(Arc::new(Runner::new(membership))),
+        }
+    }
+
+    /// Does something with all the cards, at a time (ns), which is no event of simulated time: who looks from outside has no clock
+    /// that others would wait for.
+    pub fn outside_time<R>(&self, work: impl FnOnce(&mut World, u64) -> R) -> Result<R, LockError> {
+        match self {
+            Joined::Wall(runner) => runner.control_within(PATIENCE, |world, env| work(world, env.now())),
+            Joined::Virtual(threads) => threads.outside_time(PATIENCE, |world, env| work(world, env.now())),
         }
     }
 

@@ -1,24 +1,17 @@
 //! What programs of a net wait for, for whoever waits until they do.
 
 use std::path::Path;
-use std::time::Duration;
 
-use super::card::Joined;
+use super::card::{Joined, PATIENCE};
 use super::error::OpenError;
 use crate::env::Env;
 use crate::world::World;
 use fpga_regs::regs;
 
-/// How long the cards may be busy.
-const PATIENCE: Duration = Duration::from_secs(5);
-
 /// Ports of the connection manager, of any port space, that programs of the net at `socket` listen on. This process is a
 /// member of the net until the answer is there.
 pub fn listeners(socket: &Path) -> Result<Vec<u16>, OpenError> {
-    Ok(match Joined::new(socket)? {
-        Joined::Wall(runner) => runner.control_within(PATIENCE, |world, _| world.cm.listening())?,
-        Joined::Virtual(threads) => threads.outside_time(PATIENCE, |world, _| world.cm.listening())?,
-    })
+    Ok(Joined::new(socket)?.outside_time(|world, _| world.cm.listening())?)
 }
 
 /// Receive WQEs that wait for messages or frames in the queue pairs of a card (from 0), without a part in simulated time.

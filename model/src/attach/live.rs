@@ -3,16 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use super::cables;
 use super::card::Joined;
 use super::error::OpenError;
 use crate::link::live::{Damaged, Seen, View};
-use crate::link::LinkArea;
-use crate::packet::{PortId, PORTS};
-use crate::segment::{LockError, Segment};
-use crate::world::World;
-
-/// How long the beginning and the end wait for the cards.
-const PATIENCE: Duration = Duration::from_secs(5);
+use crate::packet::PortId;
+use crate::segment::Segment;
 
 /// A capture of a running net. While there is one, the net's packets are made frames, with the lock of all the cards. It ends
 /// when this is dropped, or when its process is killed: then the net's keeper ends it. The net does not stay for it.
@@ -27,23 +23,13 @@ impl LiveCapture {
     pub fn begin(socket: &Path, view: &View) -> Result<LiveCapture, OpenError> {
         let joined = Joined::of(Segment::watch(socket)?);
         let member = joined.segment().member();
-        let begun = with_cards(&joined, |link, world| {
-            let count = world.count();
-            match view.port {
-                Some(PortId { card, .. }) if card >= count => {
-                    return Err(OpenError::NoCard { card: card.into(), count })
-                }
-                Some(PortId { port, .. }) if usize::from(port) >= PORTS => {
-                    return Err(OpenError::NoPort { port })
-                }
-                _ => {}
-            }
+        let (index, ports) = joined.outside_time(|world, _| {
+            view.port.map_or(Ok(()), |port| cables::check(world, port))?;
             // Queue pairs run with all the cards from now on.
             world.void_islands();
-            let index = link.begin_live(member, view).ok_or(OpenError::TooManyCaptures)?;
-            Ok((index, world.ports().collect()))
-        })?;
-        let (index, ports) = begun?;
+            let index = joined.net().link.begin_live(member, view).ok_or(OpenError::TooManyCaptures)?;
+            Ok::<_, OpenError>((index, world.ports().collect()))
+        })??;
         Ok(LiveCapture { joined, index, ports })
     }
 
@@ -75,18 +61,9 @@ impl LiveCapture {
 
 impl Drop for LiveCapture {
     fn drop(&mut self) {
-        let segment = self.joined.segment();
+        let (segment, link) = (self.joined.segment(), &self.joined.net().link);
         // If the cards cannot be had, the keeper does it.
-        let _ = with_cards(&self.joined, |link, _| link.end_live(segment.member(), segment));
-    }
-}
-
-/// Does something with all the cards, which is no event of simulated time.
-fn with_cards<R>(joined: &Joined, work: impl FnOnce(&LinkArea, &mut World) -> R) -> Result<R, LockError> {
-    let link = &joined.net().link;
-    match joined {
-        Joined::Wall(runner) => runner.control_within(PATIENCE, |world, _| work(link, world)),
-        Joined::Virtual(threads) => threads.outside_time(PATIENCE, |world, _| work(link, world)),
+        let _ = self.joined.outside_time(|_, _| link.end_live(segment.member(), segment));
     }
 }
 

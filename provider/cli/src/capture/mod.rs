@@ -16,6 +16,7 @@ use anyhow::Result;
 use clap::Args;
 use model::attach::LiveCapture;
 use model::link::live::{Seen, View};
+use model::link::Capture;
 use model::packet::PortId;
 
 use crate::net::link::PortName;
@@ -27,8 +28,6 @@ use line::Lines;
 
 /// How long nothing is done when there is nothing to take. The fastest wire fills a ring in four times that.
 const PAUSE: Duration = Duration::from_millis(1);
-/// More than any frame has.
-const WHOLE: u32 = 65_535;
 /// What lines are made of is in these bytes.
 const HEADERS: u32 = 160;
 
@@ -88,7 +87,7 @@ impl Sink {
 pub fn capture(args: CaptureArgs) -> Result<u8> {
     let net = Net::running(&args.net)?;
     let snaplen = match args.write {
-        Some(_) => args.snaplen.unwrap_or(WHOLE),
+        Some(_) => args.snaplen.unwrap_or(Capture::WHOLE),
         None => HEADERS,
     };
     let view = View { port: args.port.map(|name| name.0), qpn: args.qp, snaplen };
