@@ -1,12 +1,27 @@
 //! The addresses of a segment's cards: MAC, GIDs at the start, GUIDs. All follow from the card's number, but for what others
 //! meet outside of the segment.
 
+use std::net::IpAddr;
+
 use crate::packet::{PortId, MOST_CARDS, PORTS};
 use crate::plain::plain;
 use crate::wire::path::{gid_to_ipv4, ipv4_to_gid};
 
 /// A GID: an IPv6 address, or an IPv4 address as `::ffff:a.b.c.d`.
 pub type Gid = [u8; 16];
+
+/// The GID of an IP address.
+pub fn gid_of(address: IpAddr) -> Gid {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    }
+}
+
+/// The IP address that a GID is.
+pub fn ip_of(gid: Gid) -> IpAddr {
+    IpAddr::V6(gid.into()).to_canonical()
+}
 
 /// The Ethernet address that a GID outside of the segment resolves to: which one it truly has is the medium's business.
 pub const OUTSIDE_MAC: [u8; 6] = [2, 0x56, 0x42, 0xff, 0, 0];

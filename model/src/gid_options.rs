@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use crate::address::{gid_of, Gid};
 use crate::gids::{GidEntry, GID_TABLE_LEN};
 use crate::link::{MediumSpec, PortSpec};
 use crate::packet::{PortId, MAX_CARDS};
@@ -74,11 +75,7 @@ impl fmt::Display for GidSpec {
 impl GidSpec {
     /// The entry that it makes.
     pub fn entry(&self) -> GidEntry {
-        let gid = match self.address {
-            IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
-            IpAddr::V6(address) => address.octets(),
-        };
-        GidEntry { vlan: self.vlan, ..GidEntry::new(gid) }
+        GidEntry { vlan: self.vlan, ..GidEntry::new(gid_of(self.address)) }
     }
 }
 
@@ -133,6 +130,13 @@ impl GidOptions {
     /// The further addresses of a port.
     pub fn of(&self, port: PortId) -> impl Iterator<Item = GidEntry> + '_ {
         self.more.iter().filter(move |spec| spec.port == port).map(GidSpec::entry)
+    }
+
+    /// The GID table of a port with these addresses of its own, in the order in which its card fills it.
+    pub fn table(&self, port: PortId, own: &[Gid]) -> [GidEntry; GID_TABLE_LEN] {
+        let all = self.complete(own.iter().map(|gid| (port, GidEntry::new(*gid))).collect());
+        let mut all = all.into_iter().filter(|(of, _)| *of == port).map(|(_, entry)| entry);
+        std::array::from_fn(|_| all.next().unwrap_or_default())
     }
 
     /// The entries of ports with these addresses of their own.

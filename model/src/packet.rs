@@ -85,6 +85,11 @@ impl PortId {
     /// No port: a MAC address of no card.
     pub const NOBODY: PortId = PortId { card: 0xfffe, port: 0xfe };
 
+    /// All ports of so many cards.
+    pub fn of_cards(cards: u16) -> impl Iterator<Item = PortId> {
+        (0..cards).flat_map(|card| (0..PORTS as u8).map(move |port| PortId { card, port }))
+    }
+
     /// The MAC address of this port: 02:56:42:00:card:port. The port is the last bit; the seven above it are the card's number
     /// from 256 on.
     pub fn mac(self) -> [u8; 6] {

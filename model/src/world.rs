@@ -80,7 +80,7 @@ impl World {
 
     /// All ports.
     pub(crate) fn ports(&self) -> impl Iterator<Item = PortId> {
-        (0..self.count()).flat_map(|card| (0..PORTS as u8).map(move |port| PortId { card, port }))
+        PortId::of_cards(self.count())
     }
 
     /// Whether there is such a port.

@@ -12,7 +12,8 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::arrivals::ROOM;
 use super::message::{self, set};
-use super::udp::{bound, gid, prepare_receiver, prepare_sender, way, Checker, HOP_LIMIT};
+use super::udp::{bound, prepare_receiver, prepare_sender, way, Checker, HOP_LIMIT};
+use crate::address::gid_of;
 use crate::cm::mad::{attribute, header, sidr_req, Mad, GSI_QKEY, GSI_QPN};
 use crate::wire::udp::ROCE_PORT;
 use crate::wire::{frame, Bth, BthOpcode, Deth, DropReason, Ethernet, Headers, Network, Path, Udp};
@@ -88,7 +89,7 @@ pub fn ask(from: IpAddr, to: IpAddr) -> io::Result<Answer> {
 
 /// The packet from the BTH on.
 fn question((from, sport): (IpAddr, u16), to: IpAddr, transaction: u64) -> Vec<u8> {
-    let network = Network::from_gids(&gid(from), &gid(to), 0, 0, HOP_LIMIT);
+    let network = Network::from_gids(&gid_of(from), &gid_of(to), 0, 0, HOP_LIMIT);
     let path = Path { network, udp_sport: sport, ..Path::default() };
     let mut headers = Headers::default();
     let opcode = BthOpcode::UD_SEND_ONLY;

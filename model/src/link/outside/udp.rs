@@ -16,6 +16,7 @@ use super::arrivals::Arrivals;
 use super::batch::Batch;
 use super::message::{self, set};
 use super::opened::{path_mtu, Failed, Opened, Receiver};
+use crate::address::gid_of;
 use crate::gids::GidEntry;
 use crate::packet::PortId;
 use crate::wire::ethernet::ETHERTYPE_ROCE;
@@ -70,7 +71,7 @@ pub fn open(port: PortId, address: IpAddr) -> Result<Opened, Failed> {
         let error = io::ErrorKind::AddrInUse.into();
         return Err((format!("no UDP port of {address} from {} on is free", SPORTS.start()), error));
     }
-    let gid = gid(address);
+    let gid = gid_of(address);
     let window = (room / 4).clamp(*WINDOW.start(), *WINDOW.end()) as u32;
     let setting = Setting { kind: Kind::Udp, mac: mac(&gid), sports, window };
     let shared = receiver.try_clone().map_err(|error| ("copying a descriptor".to_owned(), error))?;
@@ -126,13 +127,6 @@ pub(super) fn prepare_sender(socket: &OwnedFd, address: IpAddr) -> io::Result<()
     }
     // Nobody reads what is sent to it: as little as possible is kept.
     set(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, 0)
-}
-
-pub(super) fn gid(address: IpAddr) -> [u8; 16] {
-    match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
-        IpAddr::V6(address) => address.octets(),
-    }
 }
 
 /// An Ethernet address for captures and for the node's GUID; no card of a segment has one like it.
@@ -257,7 +251,7 @@ impl Reader {
 
 /// The way of packets that came.
 pub(super) fn way(from: SocketAddr, to: IpAddr, tos: u8) -> Path {
-    let (src, dst) = (gid(from.ip()), gid(to));
+    let (src, dst) = (gid_of(from.ip()), gid_of(to));
     let network = Network::from_gids(&src, &dst, tos, 0, HOP_LIMIT);
     Path { src_mac: mac(&src), dst_mac: mac(&dst), vlan: None, network, udp_sport: from.port() }
 }

@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use super::place::Place;
 use super::tap::Tap;
 use super::MAX_MTU;
-use crate::launch::network::{get_link, set_mtu};
+use crate::launch::network::{get_link, set_link};
 use crate::launch::rtnetlink::Route;
 
 /// Changes of interfaces (RTMGRP_LINK, linux/rtnetlink.h).
@@ -78,7 +78,9 @@ impl Wishes {
     /// An MTU above the card's becomes the card's. To a TAP nobody can tell how much its MTU may be, so the kernel takes any.
     pub fn limit_mtu(&self, wanted: &Wanted) -> Result<()> {
         match wanted.mtu > MAX_MTU as u32 {
-            true => self.visit(|| set_mtu(&Route::open(0)?, self.index()?, MAX_MTU as u32)),
+            true => self.visit(|| {
+                set_link(&Route::open(0)?, self.index()?, vec![LinkAttribute::Mtu(MAX_MTU as u32)])
+            }),
             false => Ok(()),
         }
     }

@@ -3,17 +3,18 @@
 //! namespace, which ends the process.
 
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
 use anyhow::{bail, Context, Result};
+use netlink_packet_route::link::LinkAttribute;
 use rustix::net::netdevice::name_to_index;
 
 use super::note::NAMES;
 use super::tap::Tap;
 use crate::launch::namespace::{self, Kind};
-use crate::launch::network::{move_link, number_namespace};
+use crate::launch::network::{number_namespace, set_link};
 use crate::launch::rtnetlink::Route;
 
 /// Where the process of an interface lives.
@@ -44,7 +45,7 @@ impl Place {
             let route = Route::open(0)?;
             // For news of it. Without them it is looked at from time to time.
             let _ = number_namespace(&route, there.as_fd());
-            move_link(&route, taps[0].index()?, there.as_fd())
+            set_link(&route, taps[0].index()?, vec![LinkAttribute::NetNsFd(there.as_raw_fd())])
                 .context("moving the interface to its network namespace, which needs CAP_NET_ADMIN there")?;
             // Old kernels do not know.
             taps[0].namespace()?;

@@ -4,22 +4,20 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 
 use anyhow::{bail, Context, Result};
 use fpga_regs::{MAX_FRAME, MAX_TSO_HEADER};
-use model::address;
 use model::link::outside::open_tap;
 use model::packet::PortId;
 use model::wire::checksum::Partial;
 use model::wire::segments::Template;
 use model::wire::virtio_net::VirtioNetHeader;
-use netlink_packet_route::link::LinkFlags;
+use netlink_packet_route::link::{LinkAttribute, LinkFlags};
 use rustix::net::netdevice::name_to_index;
 
-use crate::launch::network::{add_address, get_link, raise, set_link, IPV4_PREFIX, IPV6_PREFIX};
+use crate::launch::network::{add_address, addresses, get_link, raise, set_link};
 use crate::launch::rtnetlink::{is, Route};
 
 use super::merge::{Message, PIECES};
@@ -100,15 +98,13 @@ impl Tap {
         let set = || -> Result<()> {
             let index = self.index()?;
             let route = Route::open(0)?;
-            or_stays(set_link(&route, index, port.mac(), mtu)).context("its MAC and MTU")?;
+            let mac_and_mtu = vec![LinkAttribute::Address(port.mac().to_vec()), LinkAttribute::Mtu(mtu)];
+            or_stays(set_link(&route, index, mac_and_mtu)).context("its MAC and MTU")?;
             // Without waiting whether somebody else has the address. Without IPv6 there is none.
-            let [ipv6, ipv4] = [0, 1].map(|entry| address::gid(port, entry));
-            let _ = add_address(&route, index, Ipv6Addr::from(ipv6).into(), IPV6_PREFIX);
-            let [.., a, b, c, d] = ipv4;
-            let ipv4: IpAddr = Ipv4Addr::new(a, b, c, d).into();
+            let [ipv6, ipv4] = addresses(port);
+            let _ = add_address(&route, index, ipv6);
             if own {
-                or_stays(add_address(&route, index, ipv4, IPV4_PREFIX))
-                    .with_context(|| format!("its address {ipv4}"))?;
+                or_stays(add_address(&route, index, ipv4)).with_context(|| format!("its address {ipv4}"))?;
             }
             raise(&route, index).or_else(|error| match is(&error, libc::EPERM) && is_up(&route, index)? {
                 true => Ok(()),

@@ -1,7 +1,6 @@
 //! GIDs follow the addresses of network interfaces, in the cards and in the files that programs read.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 
@@ -15,7 +14,7 @@ use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{InfoData, InfoKind, InfoVlan, LinkAttribute, LinkInfo, LinkMessage};
 use netlink_packet_route::RouteNetlinkMessage;
 
-use super::live::{of_port, ports};
+use super::live::of_port;
 use super::network::port;
 use super::rtnetlink::Route;
 use super::sysfs;
@@ -46,17 +45,11 @@ impl Interfaces {
 
     /// Writes the GID tables for programs, which are kept up to date from now on.
     pub fn show(&mut self, directory: PathBuf, cards: u8, gids: &GidOptions) -> Result<()> {
-        for port in ports(cards) {
-            let own = [0, 1].map(|index| (port, GidEntry::new(address::gid(port, index))));
-            let all = gids.complete(own.to_vec());
-            let mut entries = all.into_iter().filter(|(of, _)| *of == port).map(|(_, entry)| entry);
-            for index in 0..GID_TABLE_LEN {
-                let entry = entries.next().unwrap_or_default();
-                sysfs::write_gid(&of_port(&directory, port), index, &entry, Some(&interface_name(port)))?;
-            }
-        }
         self.directory = Some(directory);
-        Ok(())
+        PortId::of_cards(cards.into()).try_for_each(|port| {
+            let own = [0, 1].map(|index| address::gid(port, index));
+            self.rewrite(port, &gids.table(port, &own))
+        })
     }
 
     fn look(&mut self) -> Result<()> {
@@ -96,7 +89,7 @@ impl Addresses for Interfaces {
         self.news.drain();
         // A port's first GID is made from its MAC, whatever addresses there are.
         let first = |port| (port, GidEntry::new(address::gid(port, 0)));
-        let mut gids: Vec<_> = ports(MAX_CARDS as u8).map(first).collect();
+        let mut gids: Vec<_> = PortId::of_cards(MAX_CARDS as u16).map(first).collect();
         // If the kernel does not answer, its last answer holds.
         let _ = self.look();
         gids.extend(self.named.iter().map(|&(port, entry, _)| (port, entry)));
@@ -163,11 +156,7 @@ fn addressed(message: &RouteNetlinkMessage) -> Option<(u32, Gid)> {
         })
     };
     // Of a point-to-point link the other one is the peer's.
-    let gid = match of(true).or_else(|| of(false))? {
-        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
-        IpAddr::V6(address) => address.octets(),
-    };
-    Some((address.header.index, gid))
+    Some((address.header.index, address::gid_of(of(true).or_else(|| of(false))?)))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use model::attach::{Counted, COUNTED_WITHIN};
-use model::packet::{PortId, PORTS};
+use model::packet::PortId;
 
 use super::sysfs;
 use crate::counters::{Counter, HARDWARE, LINK_DOWNED, NEVER, PORT};
@@ -25,11 +25,6 @@ pub fn directory(socket: &Path) -> PathBuf {
 /// The files of a port.
 pub fn of_port(directory: &Path, port: PortId) -> PathBuf {
     directory.join(format!("verbena{}/{}", port.card, port.port + 1))
-}
-
-/// All ports of so many cards.
-pub fn ports(cards: u8) -> impl Iterator<Item = PortId> {
-    (0..cards).flat_map(|card| (0..PORTS as u8).map(move |port| PortId { card: card.into(), port }))
 }
 
 /// Where directories of nets are whose runtime directory is on a disk.
@@ -107,7 +102,7 @@ impl Counters {
     }
 
     fn show_zeros(&self, cards: u8) -> Result<()> {
-        ports(cards).try_for_each(|port| {
+        PortId::of_cards(cards.into()).try_for_each(|port| {
             let directory = of_port(&self.directory, port);
             write_zeros(&directory)?;
             sysfs::write_link(&directory, true)

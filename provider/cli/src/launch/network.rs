@@ -4,7 +4,7 @@
 //! nothing but what programs send to addresses of nobody travels there.
 
 use std::fs::File;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use anyhow::{Context, Result};
@@ -29,9 +29,9 @@ const FIRST_INDEX: u32 = 16;
 /// Room for a RoCE packet of path MTU 4096.
 const MTU: u32 = 4200;
 /// Of an IPv4 address: the other cards' ports of the same number.
-pub const IPV4_PREFIX: u8 = 24;
+const IPV4_PREFIX: u8 = 24;
 /// Of a link-local one.
-pub const IPV6_PREFIX: u8 = 64;
+const IPV6_PREFIX: u8 = 64;
 
 /// A network namespace, and what the keeper hears of it.
 pub struct Network {
@@ -81,12 +81,9 @@ fn add_card(route: &Route, card: u8) -> Result<()> {
         .context("making a veth pair")?;
     for port in [one, other] {
         // The link-local one too: the kernel's own would be usable only after a second. Without IPv6 there is none.
-        let [ipv6, ipv4] = [0, 1].map(|entry| address::gid(port, entry));
-        let _ = add_address(route, index(port), Ipv6Addr::from(ipv6).into(), IPV6_PREFIX);
-        let [.., a, b, c, d] = ipv4;
-        let ipv4 = Ipv4Addr::new(a, b, c, d);
-        add_address(route, index(port), ipv4.into(), IPV4_PREFIX)
-            .with_context(|| format!("adding {ipv4}"))?;
+        let [ipv6, ipv4] = addresses(port);
+        let _ = add_address(route, index(port), ipv6);
+        add_address(route, index(port), ipv4).with_context(|| format!("adding {ipv4}"))?;
         raise(route, index(port)).with_context(|| format!("raising {}", interface_name(port)))?;
     }
     Ok(())
@@ -113,27 +110,11 @@ pub fn get_link(route: &Route, index: u32) -> Result<Option<LinkMessage>> {
     })
 }
 
-/// Gives an interface a MAC and an MTU.
-pub fn set_link(route: &Route, index: u32, mac: [u8; 6], mtu: u32) -> Result<()> {
+/// Gives an interface these attributes: its MAC, its MTU, the network namespace that it is in.
+pub fn set_link(route: &Route, index: u32, attributes: Vec<LinkAttribute>) -> Result<()> {
     let mut message = LinkMessage::default();
     message.header.index = index;
-    message.attributes = vec![LinkAttribute::Address(mac.to_vec()), LinkAttribute::Mtu(mtu)];
-    route.change(RouteNetlinkMessage::SetLink(message), 0)
-}
-
-/// Gives an interface an MTU.
-pub fn set_mtu(route: &Route, index: u32, mtu: u32) -> Result<()> {
-    let mut message = LinkMessage::default();
-    message.header.index = index;
-    message.attributes = vec![LinkAttribute::Mtu(mtu)];
-    route.change(RouteNetlinkMessage::SetLink(message), 0)
-}
-
-/// Moves an interface to another network namespace.
-pub fn move_link(route: &Route, index: u32, to: BorrowedFd<'_>) -> Result<()> {
-    let mut message = LinkMessage::default();
-    message.header.index = index;
-    message.attributes = vec![LinkAttribute::NetNsFd(to.as_raw_fd())];
+    message.attributes = attributes;
     route.change(RouteNetlinkMessage::SetLink(message), 0)
 }
 
@@ -155,16 +136,22 @@ pub fn raise(route: &Route, index: u32) -> Result<()> {
     route.change(RouteNetlinkMessage::SetLink(message), 0)
 }
 
-/// Gives an interface an address.
-pub fn add_address(route: &Route, index: u32, address: IpAddr, prefix: u8) -> Result<()> {
+/// The addresses of a port's interface: a link-local one, and that of IPv4.
+pub fn addresses(port: PortId) -> [IpAddr; 2] {
+    [0, 1].map(|entry| address::ip_of(address::gid(port, entry)))
+}
+
+/// Gives an interface one of its port's [`addresses`].
+pub fn add_address(route: &Route, index: u32, address: IpAddr) -> Result<()> {
     let mut message = AddressMessage::default();
     message.header.index = index;
-    message.header.prefix_len = prefix;
     message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
     match address {
-        IpAddr::V4(_) => message.header.family = AddressFamily::Inet,
+        IpAddr::V4(_) => {
+            (message.header.family, message.header.prefix_len) = (AddressFamily::Inet, IPV4_PREFIX);
+        }
         IpAddr::V6(_) => {
-            message.header.family = AddressFamily::Inet6;
+            (message.header.family, message.header.prefix_len) = (AddressFamily::Inet6, IPV6_PREFIX);
             message.header.scope = AddressScope::Link;
             message.header.flags = AddressHeaderFlags::Nodad;
         }

@@ -124,12 +124,8 @@ fn sysfs_text(bytes: &[u8]) -> String {
 
 /// Writes a file of one line.
 pub fn put(path: &Path, line: &str) -> Result<()> {
-    put_raw(path, &format!("{line}\n"))
-}
-
-fn put_raw(path: &Path, text: &str) -> Result<()> {
     make_parent(path)?;
-    fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+    fs::write(path, format!("{line}\n")).with_context(|| format!("writing {}", path.display()))
 }
 
 fn make_parent(path: &Path) -> Result<()> {

@@ -1,7 +1,6 @@
 //! The fake sysfs tree, driver file and device nodes that libibverbs finds.
 
 use std::fs;
-use std::net::IpAddr;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
@@ -11,9 +10,8 @@ use contract::release;
 use super::live;
 use super::slots::{SlotCard, SlotPort};
 use super::sysfs::{self, link, put, INTERFACES};
-use model::address::{gid, interface_name, Guids};
+use model::address::{gid, gid_of, interface_name, Guids};
 use model::attach::{limits, mbps};
-use model::gids::{GidEntry, GID_TABLE_LEN};
 use model::link::outside::{self, interface_of};
 use model::link::{LinkOptions, MediumSpec};
 use model::packet::{PortId, PORTS};
@@ -141,26 +139,12 @@ impl Tree<'_> {
         // A profile's file may be gone by now; then the port says what the default one says.
         let profile = Profile::load(self.profile).ok().map(|loaded| loaded.profile);
         let mbps = mbps(profile.as_ref());
-        let mut gids: Vec<_> =
-            (0..GID_TABLE_LEN).map(|index| GidEntry::new(gid(port, index as u8))).collect();
-        let mut interface = None;
-        match self.wire.outside(port) {
-            Some(MediumSpec::Udp(address)) => {
-                gids.fill(GidEntry::default());
-                gids[0] = GidEntry::new(match address {
-                    IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
-                    IpAddr::V6(address) => address.octets(),
-                });
-                interface = interface_of(*address);
-            }
-            Some(_) => gids[..2].copy_from_slice(&outside::own_gids(self.guids(), port).map(GidEntry::new)),
-            None => {}
-        }
-        let own = gids.iter().filter(|entry| !entry.is_empty()).map(|entry| (port, *entry));
-        let all = self.wire.gids.complete(own.collect());
-        // As the card does: one place after the other.
-        let all = all.into_iter().filter(|(of, _)| *of == port).map(|(_, entry)| entry);
-        gids.iter_mut().zip(all).for_each(|(place, entry)| *place = entry);
+        let (own, interface) = match self.wire.outside(port) {
+            Some(MediumSpec::Udp(address)) => (vec![gid_of(*address)], interface_of(*address)),
+            Some(_) => (outside::own_gids(self.guids(), port).to_vec(), None),
+            None => ([0, 1].map(|index| gid(port, index)).to_vec(), None),
+        };
+        let gids = self.wire.gids.table(port, &own).to_vec();
         SlotPort { gids, interface, up: true, mbps }
     }
 

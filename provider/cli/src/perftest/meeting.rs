@@ -1,9 +1,10 @@
 //! Where the two sides meet: at a TCP port, or by the connection manager (`-R`, `-z`).
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
 
 use anyhow::{bail, Context, Result};
+use model::address::{gid, ip_of};
 use model::attach::listeners;
 use model::link::MediumSpec;
 use model::packet::PortId;
@@ -49,7 +50,7 @@ impl Meeting {
         }
         let address = match server {
             Some(MediumSpec::Udp(address)) => *address,
-            _ => IpAddr::V6(Ipv6Addr::from(model::address::gid(port(0), 1))).to_canonical(),
+            _ => ip_of(gid(port(0), 1)),
         };
         Ok(Meeting { address: Some(address) })
     }
