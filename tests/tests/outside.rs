@@ -1,11 +1,11 @@
 //! Ports that lead outside, by UDP: two nets that have nothing in common but the loopback interface.
 
+#[path = "outside/ethernet.rs"]
+mod ethernet;
 #[path = "outside/hostile.rs"]
 mod hostile;
 #[path = "outside/interfaces.rs"]
 mod interfaces;
-#[path = "outside/raw.rs"]
-mod raw;
 #[path = "outside/unreliable.rs"]
 mod unreliable;
 

@@ -119,7 +119,7 @@ impl Notes {
     pub fn apply(&self, world: &mut World) {
         world.name_cards(self.1, if self.0.is_empty() { 0 } else { salt() });
         for Note { port, setting, gids, link, .. } in &self.0 {
-            let frames = setting.kind == outside::Kind::Raw;
+            let frames = setting.kind == outside::Kind::Ethernet;
             let (dark, window) = ((!link).into(), setting.window);
             let outside = Outside { on: true.into(), frames: frames.into(), dark, window };
             world.connect_outside(*port, outside, gids);

@@ -74,7 +74,7 @@ fn what_the_last_program_has_given_leaves() {
 fn a_medium_that_is_gone_is_not_asked_for_ever() {
     let directory = tempfile::tempdir().unwrap();
     let (_net, segment) = net(directory.path());
-    let (kind, sports) = (outside::Kind::Raw, Vec::new());
+    let (kind, sports) = (outside::Kind::Ethernet, Vec::new());
     let setting = outside::Setting { kind, mac: [2; 6], sports, window: 1 << 16 };
     Membership::new(&*segment).net().link.outside().set(PORT, &setting, 0..1, None);
     let asked = Arc::new(AtomicU32::new(0));

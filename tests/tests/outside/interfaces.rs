@@ -7,7 +7,7 @@ use std::time::Duration;
 use tests::stock::{need, verbena, Ended, Program};
 use tests::unshare;
 
-use super::raw::LIMIT;
+use super::ethernet::LIMIT;
 
 /// Two nets on two TAP interfaces of a bridge of the kernel, in a network of the test's own; each byte is compared.
 #[test]

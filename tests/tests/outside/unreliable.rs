@@ -12,7 +12,7 @@ use model::attach::NetOptions;
 use model::link::{LinkOptions, Wire};
 use tests::{connect, Net, Options, Peer, TestCard};
 
-use super::raw::{net, LIMIT};
+use super::ethernet::{net, LIMIT};
 
 /// A group, as a GID.
 const GROUP: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 224, 1, 2, 3];

@@ -17,7 +17,7 @@ pub enum Kind {
     /// UDP sockets.
     Udp = 1,
     /// Ethernet frames, which the keeper sends.
-    Raw = 2,
+    Ethernet = 2,
 }
 
 /// Why a packet that came from outside, or was to go there, is dropped.
@@ -119,7 +119,7 @@ impl OutsidePort {
     pub fn kind(&self) -> Option<Kind> {
         match self.kind.load(Relaxed) {
             1 => Some(Kind::Udp),
-            2 => Some(Kind::Raw),
+            2 => Some(Kind::Ethernet),
             _ => None,
         }
     }

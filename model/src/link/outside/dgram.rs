@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::event::PollFlags;
 
+use super::ethernet::{Found, Host, Wire, WAITING};
 use super::opened::Failed;
-use super::raw::{Found, Raw, Wire, WAITING};
 use crate::address::Guids;
 use crate::packet::PortId;
 use crate::segment::now_ns;
@@ -47,7 +47,7 @@ pub(super) fn open(card: (PortId, Guids), local: &Path, remote: &Path) -> Found 
         .and_then(|()| UnixDatagram::bind(local))
         .and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
     let socket = bound.map_err(|error| not_bound(local, error))?;
-    Ok((Box::new(Dgram::new(socket, local, remote)), Raw::own(card, LARGEST)))
+    Ok((Box::new(Dgram::new(socket, local, remote)), Host::own(card, LARGEST)))
 }
 
 /// Why a UNIX socket cannot be made.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use rustix::io::Errno;
 use rustix::net::{recv, RecvFlags};
 
-use super::raw::WAITING;
+use super::ethernet::WAITING;
 
 /// Most bytes of a batch with its length.
 pub(super) const LARGEST: usize = 1 << 16;

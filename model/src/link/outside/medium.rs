@@ -8,7 +8,7 @@ use super::area::{Kind, OutsidePort};
 use super::batch::Batch;
 use super::opened::Opened;
 use super::spec::{MediumSpec, PortSpec};
-use super::{dgram, packet, raw, stream, tap, udp};
+use super::{dgram, ethernet, packet, stream, tap, udp};
 use crate::address::{Gid, Guids};
 use crate::gid_options::GidOptions;
 use crate::gids::GidEntry;
@@ -36,20 +36,19 @@ const AGAIN: Duration = Duration::from_millis(20);
 pub fn open(specs: &[PortSpec], guids: Guids, gids: &GidOptions) -> Result<Vec<Opened>, PortError> {
     let open_one = |spec: &PortSpec| {
         let card = (spec.port, guids);
-        let raw = |wire: raw::Found| {
-            wire.and_then(|(wire, mut raw)| {
-                raw.gids.extend(gids.of(spec.port));
-                raw::open(spec.port, raw, wire)
-            })
+        let of_frames = |found: ethernet::Found| {
+            let (wire, mut host) = found?;
+            host.gids.extend(gids.of(spec.port));
+            ethernet::open(spec.port, host, wire)
         };
         let open = || {
             Some(match &spec.medium {
                 MediumSpec::Net => return None,
                 MediumSpec::Udp(address) => udp::open(spec.port, *address),
-                MediumSpec::Dgram { local, remote } => raw(dgram::open(card, local, remote)),
-                MediumSpec::Stream(path) => raw(stream::open(card, path)),
-                MediumSpec::Tap(name) => raw(tap::open(card, name)),
-                MediumSpec::Packet(name) => raw(packet::open(card, name)),
+                MediumSpec::Dgram { local, remote } => of_frames(dgram::open(card, local, remote)),
+                MediumSpec::Stream(path) => of_frames(stream::open(card, path)),
+                MediumSpec::Tap(name) => of_frames(tap::open(card, name)),
+                MediumSpec::Packet(name) => of_frames(packet::open(card, name)),
             })
         };
         let begin = Instant::now();
@@ -76,20 +75,20 @@ pub(crate) fn direct(port: &OutsidePort, path: &mut Path) {
     match port.kind() {
         Some(Kind::Udp) => udp::direct(port, path),
         // The Ethernet address of the destination is the keeper's to find.
-        Some(Kind::Raw) | None => {}
+        Some(Kind::Ethernet) | None => {}
     }
 }
 
 /// Asks who has an IP address on the port's link, from an own one. False: the medium has no such links, or does not take the
 /// question now.
 pub(crate) fn ask(port: &OutsidePort, sockets: &[BorrowedFd<'_>], own: &GidEntry, ip: &Gid) -> bool {
-    port.kind() == Some(Kind::Raw) && raw::ask(sockets, own, ip).is_ok()
+    port.kind() == Some(Kind::Ethernet) && ethernet::ask(sockets, own, ip).is_ok()
 }
 
 /// Sends a whole frame, if the medium carries such.
 pub(crate) fn send_whole(port: &OutsidePort, sockets: &[BorrowedFd<'_>], frame: &[u8]) -> io::Result<()> {
     match port.kind() {
-        Some(Kind::Raw) => raw::give_whole(sockets, frame),
+        Some(Kind::Ethernet) => ethernet::give_whole(sockets, frame),
         Some(Kind::Udp) | None => Err(io::ErrorKind::Unsupported.into()),
     }
 }
@@ -98,7 +97,7 @@ pub(crate) fn send_whole(port: &OutsidePort, sockets: &[BorrowedFd<'_>], frame: 
 pub(crate) fn send(port: &OutsidePort, sockets: &[BorrowedFd<'_>], batch: &Batch) -> io::Result<()> {
     match port.kind() {
         Some(Kind::Udp) => udp::send(port, sockets, batch),
-        Some(Kind::Raw) => raw::give(sockets, batch),
+        Some(Kind::Ethernet) => ethernet::give(sockets, batch),
         None => Ok(()),
     }
 }

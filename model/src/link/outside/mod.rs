@@ -15,7 +15,7 @@
 //! | `udp`, `message` | UDP sockets; their system calls |
 //! | `reading` | who reads what has come: a program that polls, or the keeper |
 //! | `question` | whether a RoCE port at an address answers |
-//! | `raw`, `neighbours` | what media of Ethernet frames have in common; ARP and neighbour discovery for them |
+//! | `ethernet`, `neighbours` | what media of Ethernet frames have in common; ARP and neighbour discovery for them |
 //! | `inbox`, `alarm` | what processes give them to send; when they are to go on |
 //! | `dgram`, `stream` | such frames in UNIX sockets, as QEMU has them |
 //! | `tap`, `packet`, `uncut` | such frames at the other end of a network interface, and on its link; messages that it has not cut |
@@ -31,6 +31,7 @@ mod arrivals;
 mod batch;
 mod carrier;
 mod dgram;
+mod ethernet;
 mod identity;
 mod inbox;
 pub(crate) mod medium;
@@ -40,7 +41,6 @@ mod opened;
 mod outbox;
 mod packet;
 mod question;
-mod raw;
 mod reading;
 mod spec;
 mod stream;

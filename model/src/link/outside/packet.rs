@@ -12,9 +12,9 @@ use rustix::net::{
 };
 
 use super::carrier::Carrier;
+use super::ethernet::{Found, Host, Wire};
 use super::message::{mtu_of, set};
 use super::opened::{path_mtu, Failed};
-use super::raw::{Found, Raw, Wire};
 use super::uncut::Uncut;
 use crate::address::Guids;
 use crate::packet::PortId;
@@ -55,8 +55,8 @@ struct Read {
 pub(super) fn open(card: (PortId, Guids), name: &str) -> Found {
     let mtu = mtu_of(name)
         .map_err(|error| (format!("there is no interface {name} here (`ip link` lists them)"), error))?;
-    let raw = Raw::own(card, path_mtu(mtu));
-    Ok((Box::new(Packet::new(name, raw.mac)?), raw))
+    let host = Host::own(card, path_mtu(mtu));
+    Ok((Box::new(Packet::new(name, host.mac)?), host))
 }
 
 impl Packet {

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
 use super::dgram::{not_bound, remove_stale, LARGEST};
-use super::raw::{Found, Raw, Wire, WAITING};
+use super::ethernet::{Found, Host, Wire, WAITING};
 use crate::address::Guids;
 use crate::packet::PortId;
 
@@ -50,7 +50,7 @@ pub(super) fn open(card: (PortId, Guids), path: &Path) -> Found {
         .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
         .map_err(|error| not_bound(path, error))?;
     let wire = Stream { listener, path: path.into(), peer: None, peers: 0 };
-    Ok((Box::new(wire), Raw::own(card, LARGEST)))
+    Ok((Box::new(wire), Host::own(card, LARGEST)))
 }
 
 impl Wire for Stream {
@@ -179,7 +179,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::time::Duration;
 
-    use super::super::raw::tests::expect_ready;
+    use super::super::ethernet::tests::expect_ready;
     use super::*;
 
     /// It is read though it takes nothing any more, and before what its successor sends.

@@ -9,9 +9,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use rustix::event::PollFlags;
 
 use super::carrier::Carrier;
+use super::ethernet::{Found, Host, Wire};
 use super::message::mtu_of;
 use super::opened::path_mtu;
-use super::raw::{Found, Raw, Wire};
 use crate::address::Guids;
 use crate::packet::PortId;
 
@@ -38,7 +38,7 @@ pub(super) fn open(card: (PortId, Guids), name: &str) -> Found {
     })?;
     let carrier =
         Carrier::of(name).map_err(|error| (format!("asking whether the interface {name} is up"), error))?;
-    Ok((Box::new(Tap { file, carrier }), Raw::own(card, path_mtu(mtu_of(name).unwrap_or(1500)))))
+    Ok((Box::new(Tap { file, carrier }), Host::own(card, path_mtu(mtu_of(name).unwrap_or(1500)))))
 }
 
 /// Opens a TAP interface of this process's network namespace, or makes it, with these flags (IFF_TAP and others). Reads and

@@ -6,12 +6,13 @@
 //! | `device`, `sim`, `pci` | which card, and how it is opened |
 //! | `look` | what is wrong with a card by its registers, and the remedy |
 //! | `probe`, `regs`, `diff`, `poke` | registers |
-//! | `memory`, `raw`, `pair` | memory, the admin queue by hand, two connected QPs |
+//! | `memory`, `admin`, `pair` | memory, the admin queue by hand, two connected QPs |
 //! | `selftest` | is this board well, step by step |
 //! | `bench` | how fast it is |
 //! | `top` | what it is doing |
 //! | `record` | what it did, and how the model would have done it |
 
+mod admin;
 pub mod bench;
 mod device;
 pub mod diff;
@@ -21,7 +22,6 @@ mod pair;
 mod pci;
 pub mod poke;
 pub mod probe;
-mod raw;
 pub mod record;
 pub mod regs;
 pub mod selftest;

@@ -11,9 +11,9 @@ use super::compare::{self, Difference};
 use super::line::Line;
 use super::rings::{Reachable, Rings};
 use super::translate::{Object, Translation};
+use crate::board::admin::wait;
 use crate::board::device::AnyCard;
 use crate::board::memory::Shared;
-use crate::board::raw::wait;
 
 /// How long the model may take for what the card did.
 const PATIENCE: Duration = Duration::from_millis(500);

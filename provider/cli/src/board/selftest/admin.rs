@@ -6,7 +6,7 @@ use fpga_regs::regs::{self, Health};
 use fpga_regs::*;
 
 use super::lab::{command_failed, failed, hex, skipped, with_queues, Check, Failure, Lab, Stop};
-use crate::board::raw::{NoReply, Queues, Raw, LOG, PATIENCE};
+use crate::board::admin::{Admin, NoReply, Queues, LOG, PATIENCE};
 
 /// Commands: the rings wrap twice, so that each phase is seen.
 const COMMANDS: u32 = (2 << LOG) + 3;
@@ -14,15 +14,15 @@ const COMMANDS: u32 = (2 << LOG) + 3;
 /// Commands are fetched, executed and answered, around the rings' ends.
 pub fn queue(lab: &mut Lab<'_>) -> Check {
     let card = lab.card().clone();
-    let mut raw = match Raw::new(&card) {
-        Ok(raw) => raw,
+    let mut admin = match Admin::new(&card) {
+        Ok(admin) => admin,
         Err(error) => return skipped(error.to_string()),
     };
-    if let Err(status) = raw.enable() {
+    if let Err(status) = admin.enable() {
         let cause = regs::Cause(card.read32(regs::ERROR_CAUSE));
         // The card has the rings' addresses, so they stay until it is reset.
-        lab.raw = Some(raw);
-        lab.end_raw();
+        lab.admin = Some(admin);
+        lab.end_admin();
         return failed(
             "STATUS.ready is set after CONTROL.enable",
             format!("{status:?}, cause {}", cause.code()),
@@ -31,16 +31,16 @@ pub fn queue(lab: &mut Lab<'_>) -> Check {
     }
     let mut first = Ok(());
     for number in 0..COMMANDS {
-        if let Err(error) = raw.run(Command::new().with_opcode(AdminOpcode::NOP)) {
+        if let Err(error) = admin.run(Command::new().with_opcode(AdminOpcode::NOP)) {
             first = Err((number, error));
             break;
         }
     }
-    let unknown = first.is_ok().then(|| raw.run(Command::new().with_opcode(AdminOpcode(0xfff))));
-    lab.raw = Some(raw);
+    let unknown = first.is_ok().then(|| admin.run(Command::new().with_opcode(AdminOpcode(0xfff))));
+    lab.admin = Some(admin);
     if let Err((number, error)) = first {
         let failure = unanswered(&card, number, error);
-        lab.end_raw();
+        lab.end_admin();
         return Err(failure);
     }
     lab.answers = true;
@@ -102,12 +102,12 @@ pub fn interrupts(lab: &mut Lab<'_>) -> Check {
 
 fn one_vector(lab: &mut Lab<'_>, queues: &Queues, vector: u32) -> Result<(), Stop> {
     let card = lab.card().clone();
-    let raw = lab.raw()?;
-    queues.init(raw).map_err(|error| command_failed("the QP goes to INIT", error))?;
+    let admin = lab.admin()?;
+    queues.init(admin).map_err(|error| command_failed("the QP goes to INIT", error))?;
     // A receive that is flushed: the shortest way to a completion.
     card.doorbell(doorbell_page(queues.page) + DOORBELL_CQ_ARM, CqArm::new(queues.cqn, false, 0).0);
     queues.post_recv(&card, 0, 64, 0);
-    let to_error = raw.modify(queues.qpn, QpState::ERR, QpAttrMask::STATE, QpContext::new());
+    let to_error = admin.modify(queues.qpn, QpState::ERR, QpAttrMask::STATE, QpContext::new());
     to_error.map_err(|error| command_failed("the QP goes to ERR", error))?;
     let fired = card.wait_interrupt(vector, Duration::from_millis(500));
     let bytes = queues.events.read(0, Eqe::BYTES);

@@ -34,7 +34,7 @@ fn write_into(lab: &mut Lab<'_>, memory: &Shared) -> Check {
             .with_opcode(AdminOpcode::QUERY_CARD)
             .with_out_iova(memory.iova + at as u64)
             .with_out_len(CardLimits::BYTES as u32);
-        lab.raw()?.run(command).map_err(|error| command_failed("QUERY_CARD is answered", error))?;
+        lab.admin()?.run(command).map_err(|error| command_failed("QUERY_CARD is answered", error))?;
         let all = memory.read(0, BYTES);
         let answer = all[at..at + CardLimits::BYTES].to_vec();
         let outside = |index: &usize| all[*index] != CANARY && !(at..at + CardLimits::BYTES).contains(index);
@@ -101,18 +101,18 @@ fn read_from(lab: &mut Lab<'_>, memory: &Shared, context: QpContext) -> Check {
             .with_opcode(AdminOpcode::CREATE_QP)
             .with_in_iova(memory.iova + at as u64)
             .with_in_len(QpContext::BYTES as u32);
-        let raw = lab.raw()?;
+        let admin = lab.admin()?;
         let expected = "CREATE_QP takes the context that it reads";
-        let qpn = raw.run(create).map_err(|error| command_failed(expected, error))?.object();
+        let qpn = admin.run(create).map_err(|error| command_failed(expected, error))?.object();
         let out = 3 * 4096;
         let query = Command::new()
             .with_opcode(AdminOpcode::QUERY_QP)
             .with_object(qpn)
             .with_out_iova(memory.iova + out as u64)
             .with_out_len(QpContext::BYTES as u32);
-        raw.run(query).map_err(|error| command_failed("QUERY_QP is answered", error))?;
+        admin.run(query).map_err(|error| command_failed("QUERY_QP is answered", error))?;
         let destroy = Command::new().with_opcode(AdminOpcode::DESTROY_QP).with_object(qpn);
-        raw.run(destroy).map_err(|error| command_failed("DESTROY_QP is answered", error))?;
+        admin.run(destroy).map_err(|error| command_failed("DESTROY_QP is answered", error))?;
         let got = memory.read(out, QpContext::BYTES);
         let set = QpContext::FIELDS
             .iter()

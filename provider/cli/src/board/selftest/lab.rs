@@ -7,9 +7,9 @@ use driver::Device;
 use fpga_regs::DOORBELL_PAGES;
 use serde::Serialize;
 
+use crate::board::admin::{self, Admin, NoQueues, NoReply, Queues};
 use crate::board::device::{AnyCard, DeviceArgs, Opened};
 use crate::board::memory::Shared;
-use crate::board::raw::{self, NoQueues, NoReply, Queues, Raw};
 
 /// Options of `verbena selftest`.
 #[derive(Args, Clone, Debug)]
@@ -72,8 +72,8 @@ pub struct Lab<'a> {
     pub opened: &'a Opened,
     /// What was asked for.
     pub args: &'a SelftestArgs,
-    /// The function as the raw steps use it.
-    pub raw: Option<Raw>,
+    /// The function as the steps by hand use it.
+    pub admin: Option<Admin>,
     /// The admin queue has answered: the driver can be tried.
     pub answers: bool,
     /// Memory that the card may use until it is reset.
@@ -91,17 +91,17 @@ impl Lab<'_> {
     }
 
     /// The admin queue, if its step has passed.
-    pub fn raw(&mut self) -> Result<&mut Raw, Stop> {
-        self.raw.as_mut().ok_or_else(|| Stop::Skipped("the admin queue does not work".into()))
+    pub fn admin(&mut self) -> Result<&mut Admin, Stop> {
+        self.admin.as_mut().ok_or_else(|| Stop::Skipped("the admin queue does not work".into()))
     }
 
-    /// Ends what the raw steps have begun: the card is reset before its memory is taken back.
-    pub fn end_raw(&mut self) {
-        let raw = self.raw.take();
+    /// Ends what the steps by hand have begun: the card is reset before its memory is taken back.
+    pub fn end_admin(&mut self) {
+        let admin = self.admin.take();
         let kept = (std::mem::take(&mut self.kept), std::mem::take(&mut self.kept_memory));
-        if (raw.is_some() || !kept.0.is_empty()) && raw::reset(self.card()).is_err() {
+        if (admin.is_some() || !kept.0.is_empty()) && admin::reset(self.card()).is_err() {
             // The card may still write to it.
-            std::mem::forget((raw, kept));
+            std::mem::forget((admin, kept));
         }
     }
 
@@ -113,7 +113,7 @@ impl Lab<'_> {
         if !self.answers {
             return skipped("a step before has shown that the card does not come up");
         }
-        self.end_raw();
+        self.end_admin();
         match Device::open(self.opened.card.clone()) {
             Ok(device) => Ok(self.device.insert(device).clone()),
             Err(error) => {
@@ -125,8 +125,8 @@ impl Lab<'_> {
 
     /// New queues on interrupt vector `vector`, which stay until the card is reset.
     pub fn queues(&mut self, vector: u32) -> Result<Queues, Stop> {
-        let raw = self.raw()?;
-        Queues::new(raw, vector).map_err(|error| match error {
+        let admin = self.admin()?;
+        Queues::new(admin, vector).map_err(|error| match error {
             NoQueues::Memory(error) => Stop::Skipped(error.to_string()),
             NoQueues::Command(error) => command_failed("queues are created", error),
             NoQueues::Page(page) => Stop::Failed(Failure {
@@ -146,8 +146,8 @@ pub fn with_queues<T>(
 ) -> Result<T, Stop> {
     let queues = lab.queues(vector)?;
     let result = step(lab, &queues);
-    let destroyed = match (&result, lab.raw()) {
-        (Ok(_), Ok(raw)) => queues.destroy(raw),
+    let destroyed = match (&result, lab.admin()) {
+        (Ok(_), Ok(admin)) => queues.destroy(admin),
         // What has failed stays as it is, for inspection.
         _ => Ok(()),
     };
@@ -161,7 +161,7 @@ pub fn with_queues<T>(
 pub fn command_failed(expected: &str, error: NoReply) -> Stop {
     let (came, look) = match error {
         NoReply::Silence(bytes) => (
-            format!("no reply within {} ms; its slot holds {}", raw::PATIENCE.as_millis(), hex(&bytes)),
+            format!("no reply within {} ms; its slot holds {}", admin::PATIENCE.as_millis(), hex(&bytes)),
             "ASQ_DOORBELL, the fetch at ASQ_BASE, the write at ACQ_BASE, HEALTH.admin_stalled".to_owned(),
         ),
         NoReply::Tag(reply) => {

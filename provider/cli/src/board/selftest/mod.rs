@@ -71,7 +71,7 @@ pub fn selftest(args: SelftestArgs) -> Result<u8> {
     let mut lab = Lab {
         opened: &opened,
         args: &args,
-        raw: None,
+        admin: None,
         answers: false,
         kept: Vec::new(),
         kept_memory: Vec::new(),
@@ -90,7 +90,7 @@ pub fn selftest(args: SelftestArgs) -> Result<u8> {
             break;
         }
     }
-    lab.end_raw();
+    lab.end_admin();
     drop(lab);
     if args.json {
         let all = serde_json::json!({ "device": opened.name, "passed": failures == 0, "steps": reports });

@@ -7,8 +7,8 @@ use fpga_regs::regs::FeatureSet;
 use fpga_regs::{Access, CqeStatus, QpType, WqeOpcode};
 
 use super::lab::{driver_failed, failed, Check, Lab, Stop};
+use crate::board::admin::PATIENCE;
 use crate::board::pair::{Pair, QKEY};
-use crate::board::raw::PATIENCE;
 
 /// Where the sender's data is in the region, and where the receiver's.
 const FROM: usize = 0;

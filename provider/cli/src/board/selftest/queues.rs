@@ -4,9 +4,9 @@ use fpga_regs::regs::{self, port};
 use fpga_regs::*;
 
 use super::lab::{command_failed, failed, hex, skipped, with_queues, Check, Lab, Stop};
+use crate::board::admin::{Queues, PATIENCE};
 use crate::board::memory::Shared;
 use crate::board::probe::gid_bytes;
-use crate::board::raw::{Queues, PATIENCE};
 
 /// Waits for CQE 0 or 1 and checks its phase.
 fn cqe(lab: &Lab<'_>, queues: &Queues, index: usize, what: &str) -> Result<Cqe, Stop> {
@@ -47,10 +47,10 @@ pub fn completion(lab: &mut Lab<'_>) -> Check {
 
 fn flushed(lab: &mut Lab<'_>, queues: &Queues) -> Check {
     let card = lab.card().clone();
-    let raw = lab.raw()?;
-    queues.init(raw).map_err(|error| command_failed("the QP goes to INIT", error))?;
+    let admin = lab.admin()?;
+    queues.init(admin).map_err(|error| command_failed("the QP goes to INIT", error))?;
     queues.post_recv(&card, 0, 64, 0);
-    let to_error = raw.modify(queues.qpn, QpState::ERR, QpAttrMask::STATE, QpContext::new());
+    let to_error = admin.modify(queues.qpn, QpState::ERR, QpAttrMask::STATE, QpContext::new());
     to_error.map_err(|error| command_failed("the QP goes to ERR", error))?;
     let got = cqe(lab, queues, 0, "the flushed receive")?;
     let want = Cqe::new()
@@ -79,10 +79,10 @@ fn send_to_itself(lab: &mut Lab<'_>, queues: &Queues, buffer: &Shared) -> Check 
     let Some(index) = (0..count).rev().find(|index| gid_bytes(&card, 0, *index) != [0; 16]) else {
         return skipped("port 1 has no GID: give it an address");
     };
-    let raw = lab.raw()?;
-    queues.init(raw).map_err(|error| command_failed("the QP goes to INIT", error))?;
+    let admin = lab.admin()?;
+    queues.init(admin).map_err(|error| command_failed("the QP goes to INIT", error))?;
     let gid = gid_bytes(&card, 0, index);
-    let connected = queues.connect_to_itself(raw, index as u8, gid);
+    let connected = queues.connect_to_itself(admin, index as u8, gid);
     connected.map_err(|error| command_failed("the QP goes to RTS, connected with itself", error))?;
     let context = MrContext::new()
         .with_pd(queues.pd)
@@ -90,7 +90,7 @@ fn send_to_itself(lab: &mut Lab<'_>, queues: &Queues, buffer: &Shared) -> Check 
         .with_va(buffer.iova)
         .with_length(buffer.len as u64)
         .with_iova(buffer.iova);
-    let lkey = raw.create(AdminOpcode::CREATE_MR, context.as_bytes());
+    let lkey = admin.create(AdminOpcode::CREATE_MR, context.as_bytes());
     let lkey = lkey.map_err(|error| command_failed("memory is registered", error))?;
     let at = 256;
     queues.post_recv(&card, buffer.iova + at, TEXT.len() as u32, lkey);
@@ -123,7 +123,7 @@ fn send_to_itself(lab: &mut Lab<'_>, queues: &Queues, buffer: &Shared) -> Check 
         return failed(format!("the message is at {:#x}", buffer.iova + at), came, look);
     }
     let destroy = Command::new().with_opcode(AdminOpcode::DESTROY_MR).with_object(lkey);
-    let destroyed = lab.raw()?.run(destroy);
+    let destroyed = lab.admin()?.run(destroy);
     destroyed.map_err(|error| command_failed("the memory region is destroyed", error))?;
     Ok(format!("{} bytes inline, GID {index}", TEXT.len()))
 }

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use fpga_regs::regs::{self, Control, FeatureSet, Features, Id, Status, Version};
 
 use super::lab::{failed, skipped, Check, Lab};
+use crate::board::admin;
 use crate::board::look::wrong_id;
 use crate::board::pci::{BUS_MASTER, MEMORY};
-use crate::board::raw;
 
 /// Configuration space names the card and lets it work.
 pub fn config_space(lab: &mut Lab<'_>) -> Check {
@@ -130,9 +130,9 @@ pub fn scratch(lab: &mut Lab<'_>) -> Check {
 pub fn reset(lab: &mut Lab<'_>) -> Check {
     let card = lab.card();
     let start = Instant::now();
-    if let Err((status, control)) = raw::reset(card) {
+    if let Err((status, control)) = admin::reset(card) {
         return failed(
-            format!("STATUS.resetting and CONTROL.reset are clear within {} ms", raw::PATIENCE.as_millis()),
+            format!("STATUS.resetting and CONTROL.reset are clear within {} ms", admin::PATIENCE.as_millis()),
             format!("the reset does not end: {status:?}, {control:?}"),
             "register STATUS (0x24), bit 1: the reset logic waits for a clock, a PLL or memory calibration",
         );

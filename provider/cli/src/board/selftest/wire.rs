@@ -22,7 +22,7 @@ fn read(lab: &Lab<'_>, p: u32) -> Link {
 
 /// A link that is up stays up.
 pub fn link(lab: &mut Lab<'_>) -> Check {
-    lab.end_raw();
+    lab.end_admin();
     let before: Vec<Link> = (0..regs::PORTS).map(|p| read(lab, p)).collect();
     let until = Instant::now() + WATCH;
     let mut down = vec![0u32; before.len()];

@@ -16,7 +16,7 @@ pub const LOG: u32 = 4;
 pub const PATIENCE: Duration = Duration::from_millis(1000);
 
 /// A function that was reset and enabled.
-pub struct Raw {
+pub struct Admin {
     /// The card.
     pub card: AnyCard,
     commands: Shared,
@@ -63,20 +63,20 @@ pub fn reset(card: &AnyCard) -> Result<(), (Status, Control)> {
     .ok_or_else(now)
 }
 
-impl Raw {
+impl Admin {
     /// Gives a card that was reset its admin rings.
-    pub fn new(card: &AnyCard) -> Result<Raw, CardError> {
-        let raw = Raw {
+    pub fn new(card: &AnyCard) -> Result<Admin, CardError> {
+        let admin = Admin {
             card: card.clone(),
             commands: Shared::new(card, Command::BYTES << LOG)?,
             replies: Shared::new(card, Reply::BYTES << LOG)?,
             inbox: Shared::new(card, 4096)?,
             produced: 0,
         };
-        card.write64(regs::ASQ_BASE, raw.commands.iova);
-        card.write64(regs::ACQ_BASE, raw.replies.iova);
+        card.write64(regs::ASQ_BASE, admin.commands.iova);
+        card.write64(regs::ACQ_BASE, admin.replies.iova);
         card.write32(regs::ADMIN_SIZE, LOG);
-        Ok(raw)
+        Ok(admin)
     }
 
     /// Starts the function; the last STATUS if it does not get ready.
@@ -196,27 +196,27 @@ pub const RECV_STRIDE_LOG: u8 = 5;
 
 impl Queues {
     /// Makes all of it, the event queue on interrupt vector `vector`.
-    pub fn new(raw: &mut Raw, vector: u32) -> Result<Queues, NoQueues> {
-        let card = raw.card.clone();
+    pub fn new(admin: &mut Admin, vector: u32) -> Result<Queues, NoQueues> {
+        let card = admin.card.clone();
         let events = Shared::new(&card, Eqe::BYTES << LOG)?;
         let cqes = Shared::new(&card, Cqe::BYTES << LOG)?;
         let record = Shared::new(&card, 64)?;
         let rings = Shared::new(&card, SEND_RING + (16 << RECV_STRIDE_LOG))?;
-        let page = raw.create(AdminOpcode::ALLOC_PAGE, &[])?;
+        let page = admin.create(AdminOpcode::ALLOC_PAGE, &[])?;
         if page >= DOORBELL_PAGES {
             return Err(NoQueues::Page(page));
         }
-        let pd = raw.create(AdminOpcode::ALLOC_PD, &[])?;
+        let pd = admin.create(AdminOpcode::ALLOC_PD, &[])?;
         let eq =
             EqContext::new().with_ring_iova(events.iova).with_log_size(LOG as u8).with_vector(vector as u8);
-        let eqn = raw.create(AdminOpcode::CREATE_EQ, eq.as_bytes())?;
+        let eqn = admin.create(AdminOpcode::CREATE_EQ, eq.as_bytes())?;
         let cq = CqContext::new()
             .with_ring_iova(cqes.iova)
             .with_ci_iova(record.iova)
             .with_log_size(LOG as u8)
             .with_vector(eqn as u8)
             .with_page(page as u16);
-        let cqn = raw.create(AdminOpcode::CREATE_CQ, cq.as_bytes())?;
+        let cqn = admin.create(AdminOpcode::CREATE_CQ, cq.as_bytes())?;
         let context = QpContext::new()
             .with_qp_type(QpType::RC)
             .with_pd(pd)
@@ -231,12 +231,12 @@ impl Queues {
             .with_max_inline(32)
             .with_max_send_sge(1)
             .with_max_recv_sge(1);
-        let qpn = raw.create(AdminOpcode::CREATE_QP, context.as_bytes())?;
+        let qpn = admin.create(AdminOpcode::CREATE_QP, context.as_bytes())?;
         Ok(Queues { events, cqes, rings, _record: record, page, pd, eqn, cqn, qpn, context })
     }
 
     /// Takes all of it from the card, which has few event queues. Its memory stays.
-    pub fn destroy(&self, raw: &mut Raw) -> Result<(), NoReply> {
+    pub fn destroy(&self, admin: &mut Admin) -> Result<(), NoReply> {
         for (opcode, object) in [
             (AdminOpcode::DESTROY_QP, self.qpn),
             (AdminOpcode::DESTROY_CQ, self.cqn),
@@ -244,26 +244,26 @@ impl Queues {
             (AdminOpcode::FREE_PD, self.pd),
             (AdminOpcode::FREE_PAGE, self.page),
         ] {
-            raw.run(Command::new().with_opcode(opcode).with_object(object))?;
+            admin.run(Command::new().with_opcode(opcode).with_object(object))?;
         }
         Ok(())
     }
 
     /// Brings the QP to INIT.
-    pub fn init(&self, raw: &mut Raw) -> Result<(), NoReply> {
+    pub fn init(&self, admin: &mut Admin) -> Result<(), NoReply> {
         let mask = QpAttrMask::PKEY_INDEX | QpAttrMask::PORT | QpAttrMask::ACCESS_FLAGS;
         let access = Access::REMOTE_WRITE | Access::LOCAL_WRITE;
-        raw.modify(self.qpn, QpState::INIT, mask, self.context.with_port(1).with_access(access))
+        admin.modify(self.qpn, QpState::INIT, mask, self.context.with_port(1).with_access(access))
     }
 
     /// Connects the QP with itself through port 1 and brings it from INIT to RTS.
-    pub fn connect_to_itself(&self, raw: &mut Raw, gid_index: u8, gid: [u8; 16]) -> Result<(), NoReply> {
+    pub fn connect_to_itself(&self, admin: &mut Admin, gid_index: u8, gid: [u8; 16]) -> Result<(), NoReply> {
         let resolve = Command::new()
             .with_opcode(AdminOpcode::RESOLVE)
             .with_object(1)
             .with_gid(gid)
             .with_param2(gid_index.into());
-        let dmac = raw.run(resolve)?.mac();
+        let dmac = admin.run(resolve)?.mac();
         let context = QpContext::new()
             .with_qp_type(QpType::RC)
             .with_qpn(self.qpn)
@@ -282,9 +282,9 @@ impl Queues {
             .with_rnr_retry(3);
         use QpAttrMask as M;
         let rtr = M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN | M::MAX_DEST_RD_ATOMIC | M::MIN_RNR_TIMER;
-        raw.modify(self.qpn, QpState::RTR, rtr, context)?;
+        admin.modify(self.qpn, QpState::RTR, rtr, context)?;
         let rts = M::SQ_PSN | M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::MAX_QP_RD_ATOMIC;
-        raw.modify(self.qpn, QpState::RTS, rts, context)
+        admin.modify(self.qpn, QpState::RTS, rts, context)
     }
 
     /// Posts receive number 0, of one piece.

@@ -83,7 +83,7 @@ pub(super) trait Wire: Send {
 }
 
 /// What a port is like that has such a medium.
-pub(super) struct Raw {
+pub(super) struct Host {
     /// Its Ethernet address.
     pub mac: [u8; 6],
     /// Its addresses.
@@ -94,10 +94,10 @@ pub(super) struct Raw {
     pub answers: bool,
 }
 
-impl Raw {
+impl Host {
     /// A host of its own on the link.
-    pub fn own((port, guids): (PortId, Guids), mtu: u32) -> Raw {
-        Raw {
+    pub fn own((port, guids): (PortId, Guids), mtu: u32) -> Host {
+        Host {
             mac: guids.mac(port),
             gids: own_gids(guids, port).map(GidEntry::new).to_vec(),
             mtu,
@@ -107,34 +107,34 @@ impl Raw {
 }
 
 /// A medium that is open, and what its port is like.
-pub(super) type Found = Result<(Box<dyn Wire>, Raw), Failed>;
+pub(super) type Found = Result<(Box<dyn Wire>, Host), Failed>;
 
 /// Makes a port of a medium.
-pub(super) fn open(port: PortId, raw: Raw, wire: Box<dyn Wire>) -> Result<Opened, Failed> {
-    connect(port, raw, wire).map_err(|error| ("connecting the processes to the port".to_owned(), error))
+pub(super) fn open(port: PortId, host: Host, wire: Box<dyn Wire>) -> Result<Opened, Failed> {
+    connect(port, host, wire).map_err(|error| ("connecting the processes to the port".to_owned(), error))
 }
 
-fn connect(port: PortId, raw: Raw, mut wire: Box<dyn Wire>) -> io::Result<Opened> {
+fn connect(port: PortId, host: Host, mut wire: Box<dyn Wire>) -> io::Result<Opened> {
     let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     // As much as the system allows, which is more for the administrator.
     if sockopt::set_socket_send_buffer_size_force(&there, ROOM).is_err() {
         sockopt::set_socket_send_buffer_size(&there, ROOM)?;
     }
     sockopt::set_socket_timeout(&there, sockopt::Timeout::Send, Some(FULL))?;
-    let setting = Setting { kind: Kind::Raw, mac: raw.mac, sports: Vec::new(), window: WINDOW };
+    let setting = Setting { kind: Kind::Ethernet, mac: host.mac, sports: Vec::new(), window: WINDOW };
     let here = Arc::new(here);
     let inbox = Arc::new(Mutex::new(Inbox::new(&here)));
     Inbox::note(&inbox, there.as_fd())?;
     let link = wire.has_link();
-    let mut receiver = RawReceiver {
+    let mut receiver = EthernetReceiver {
         link,
         out: Out { wire, unsent: 0 },
         here,
         inbox,
         alarm: Alarm::new()?,
-        neighbours: Neighbours::new(raw.mac),
-        mac: raw.mac,
-        answered: if raw.answers { raw.gids.clone() } else { Vec::new() },
+        neighbours: Neighbours::new(host.mac),
+        mac: host.mac,
+        answered: if host.answers { host.gids.clone() } else { Vec::new() },
         asked: VecDeque::new(),
         peer: 0,
         unannounced: None,
@@ -142,7 +142,7 @@ fn connect(port: PortId, raw: Raw, mut wire: Box<dyn Wire>) -> io::Result<Opened
     };
     receiver.announce();
     receiver.set_alarm();
-    let (gids, mtu) = (raw.gids, raw.mtu);
+    let (gids, mtu) = (host.gids, host.mtu);
     Ok(Opened {
         port,
         setting,
@@ -201,7 +201,7 @@ pub(super) fn ask(sockets: &[BorrowedFd<'_>], own: &GidEntry, ip: &Gid) -> io::R
 }
 
 /// The keeper's side.
-struct RawReceiver {
+struct EthernetReceiver {
     /// Whether the medium had a link when it was looked at last.
     link: bool,
     out: Out,
@@ -235,7 +235,7 @@ impl Out {
     }
 }
 
-impl Receiver for RawReceiver {
+impl Receiver for EthernetReceiver {
     fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
         let mut all = self.out.wire.descriptors();
         all.extend([self.here.as_fd(), self.alarm.as_fd()].map(|own| (own, PollFlags::IN)));
@@ -269,7 +269,7 @@ impl Receiver for RawReceiver {
     }
 }
 
-impl RawReceiver {
+impl EthernetReceiver {
     /// Sends what a process has given; false if there is nothing.
     fn send_given(&mut self) -> bool {
         let taken = self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take(&mut self.batch);
@@ -395,5 +395,5 @@ impl RawReceiver {
 }
 
 #[cfg(test)]
-#[path = "raw_tests.rs"]
+#[path = "ethernet_tests.rs"]
 pub(super) mod tests;

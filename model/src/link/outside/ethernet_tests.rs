@@ -73,7 +73,7 @@ fn the_thread_that_sends_may_be_the_one_that_is_sent_to() {
     const MANY: u32 = 4096;
     let list = List::default();
     let sent = Arc::clone(&list.0);
-    let mut opened = connect(PORT, Raw::own((PORT, Guids::INSIDE), 4096), Box::new(list)).expect("a port");
+    let mut opened = connect(PORT, Host::own((PORT, Guids::INSIDE), 4096), Box::new(list)).expect("a port");
     let there = opened.descriptors[0].try_clone().expect("a descriptor");
     let begin = Instant::now();
     for first in (0..MANY).step_by(8) {
@@ -93,7 +93,7 @@ fn the_thread_that_sends_may_be_the_one_that_is_sent_to() {
 #[test]
 fn what_is_given_without_end_is_lost_in_the_end() {
     let opened =
-        connect(PORT, Raw::own((PORT, Guids::INSIDE), 4096), Box::<List>::default()).expect("a port");
+        connect(PORT, Host::own((PORT, Guids::INSIDE), 4096), Box::<List>::default()).expect("a port");
     let there = opened.descriptors[0].as_fd();
     let batch = batch(0);
     let bytes: usize = batch.frames().map(<[u8]>::len).sum();
@@ -106,9 +106,9 @@ fn what_is_given_without_end_is_lost_in_the_end() {
 fn each_peer_is_told_of_the_addresses() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("port");
-    let (wire, raw) = stream::open((PORT, Guids::INSIDE), &path).expect("a socket");
-    let (mac, own) = (raw.mac, raw.gids.iter().map(|own| own.gid).collect::<Vec<_>>());
-    let mut opened = open(PORT, raw, wire).expect("a port");
+    let (wire, host) = stream::open((PORT, Guids::INSIDE), &path).expect("a socket");
+    let (mac, own) = (host.mac, host.gids.iter().map(|own| own.gid).collect::<Vec<_>>());
+    let mut opened = open(PORT, host, wire).expect("a port");
     for _ in 0..2 {
         let mut peer = UnixStream::connect(&path).expect("the port listens");
         peer.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
@@ -168,10 +168,10 @@ fn a_medium_that_refuses_is_told_later() {
     }
 
     let state = Arc::new(Mutex::new((false, BTreeSet::new())));
-    let raw = Raw::own((PORT, Guids::INSIDE), 4096);
-    let own = raw.gids[1];
+    let host = Host::own((PORT, Guids::INSIDE), 4096);
+    let own = host.gids[1];
     let absent = ipv4_to_gid([198, 18, 0, 9]);
-    let mut opened = connect(PORT, raw, Box::new(Down(Arc::clone(&state)))).expect("a port");
+    let mut opened = connect(PORT, host, Box::new(Down(Arc::clone(&state)))).expect("a port");
     ask(&[opened.descriptors[0].as_fd()], &own, &absent).expect("there is room");
     let mut arrivals = Arrivals::default();
     while opened.receiver.receive(PORT, &mut arrivals).expect("no error") {}
@@ -205,7 +205,7 @@ fn a_medium_that_refuses_and_is_gone_is_tried_at_times() {
         }
     }
 
-    let mut opened = connect(PORT, Raw::own((PORT, Guids::INSIDE), 4096), Box::new(Gone)).expect("a port");
+    let mut opened = connect(PORT, Host::own((PORT, Guids::INSIDE), 4096), Box::new(Gone)).expect("a port");
     let (begin, mut turns) = (Instant::now(), 0);
     while begin.elapsed() < Duration::from_millis(2500) {
         expect_ready(opened.receiver.descriptors(), 5, "it is not tried again");
@@ -239,9 +239,9 @@ fn a_question_is_answered() {
     }
 
     let came = Arc::new(Mutex::new(None));
-    let raw = Raw::own((PORT, Guids::INSIDE), 4096);
-    let (own, mac) = (raw.gids[1], raw.mac);
-    let mut opened = connect(PORT, raw, Box::new(Answer(Arc::clone(&came)))).expect("a port");
+    let host = Host::own((PORT, Guids::INSIDE), 4096);
+    let (own, mac) = (host.gids[1], host.mac);
+    let mut opened = connect(PORT, host, Box::new(Answer(Arc::clone(&came)))).expect("a port");
     let there = opened.descriptors[0].try_clone().expect("a descriptor");
     let ip = ipv4_to_gid([198, 18, 0, 9]);
     let mut arrivals = Arrivals::default();
