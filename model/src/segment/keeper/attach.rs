@@ -151,13 +151,13 @@ fn greet(path: &Path, kind: Kind) -> Result<Greeted, AttachError> {
         return Err(AttachError::Closed(path.into()));
     };
     match welcome.verdict {
-        Verdict::Accepted => Ok((connection, welcome, descriptors)),
-        Verdict::OtherVersion => {
+        Verdict::ACCEPTED => Ok((connection, welcome, descriptors)),
+        Verdict::OTHER_VERSION => {
             Err(AttachError::OtherVersion { theirs: welcome.version, ours: PROTOCOL_VERSION })
         }
-        Verdict::OtherUser => Err(AttachError::OtherUser(path.into())),
-        Verdict::Full => Err(AttachError::Full),
-        Verdict::Unknown(_) => Err(AttachError::Closed(path.into())),
+        Verdict::OTHER_USER => Err(AttachError::OtherUser(path.into())),
+        Verdict::FULL => Err(AttachError::Full),
+        _ => Err(AttachError::Closed(path.into())),
     }
 }
 

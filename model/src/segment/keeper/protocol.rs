@@ -14,7 +14,7 @@ pub const PROTOCOL_VERSION: u32 = 0x2_0000 + crate::segment::layout::LAYOUT_VERS
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A process that uses the cards.
-    Member,
+    Member = 1,
     /// A process that only wants the segment to stay.
     Hold,
     /// A process that looks at the cards: a member for which the segment does not stay.
@@ -38,42 +38,31 @@ impl Hello {
 
     /// To the wire.
     pub fn encode(&self) -> [u8; Self::BYTES] {
-        let kind = match self.kind {
-            Kind::Member => 1,
-            Kind::Hold => 2,
-            Kind::Watch => 3,
-            Kind::Ask => 4,
-        };
-        words([MAGIC, self.version, kind, 0])
+        words([MAGIC, self.version, self.kind as u32, 0])
     }
 
     /// From the wire; `None` if that is no such message.
     pub fn decode(bytes: &[u8]) -> Option<Hello> {
         let [magic, version, kind, _]: [u32; 4] = from_words(bytes)?;
-        let kind = match kind {
-            1 => Kind::Member,
-            2 => Kind::Hold,
-            3 => Kind::Watch,
-            4 => Kind::Ask,
-            _ => return None,
-        };
+        let all = [Kind::Member, Kind::Hold, Kind::Watch, Kind::Ask];
+        let kind = all.into_iter().find(|known| *known as u32 == kind)?;
         (magic == MAGIC).then_some(Hello { version, kind })
     }
 }
 
 /// The keeper's decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub struct Verdict(pub u32);
+
+impl Verdict {
     /// Accepted.
-    Accepted,
+    pub const ACCEPTED: Verdict = Verdict(0);
     /// The client has another version; `version` is the keeper's.
-    OtherVersion,
+    pub const OTHER_VERSION: Verdict = Verdict(1);
     /// Another user's process.
-    OtherUser,
+    pub const OTHER_USER: Verdict = Verdict(2);
     /// No free member index.
-    Full,
-    /// A code that this version does not know.
-    Unknown(u32),
+    pub const FULL: Verdict = Verdict(3);
 }
 
 /// The keeper's answer.
@@ -97,17 +86,10 @@ impl Welcome {
 
     /// To the wire.
     pub fn encode(&self) -> [u8; Self::BYTES] {
-        let verdict = match self.verdict {
-            Verdict::Accepted => 0,
-            Verdict::OtherVersion => 1,
-            Verdict::OtherUser => 2,
-            Verdict::Full => 3,
-            Verdict::Unknown(n) => n,
-        };
         words([
             MAGIC,
             self.version,
-            verdict,
+            self.verdict.0,
             u32::from(self.member) | u32::from(self.alone) << 16,
             self.total_bytes as u32,
             (self.total_bytes >> 32) as u32,
@@ -117,16 +99,9 @@ impl Welcome {
     /// From the wire; `None` if that is no such message.
     pub fn decode(bytes: &[u8]) -> Option<Welcome> {
         let [magic, version, verdict, member, low, high]: [u32; 6] = from_words(bytes)?;
-        let verdict = match verdict {
-            0 => Verdict::Accepted,
-            1 => Verdict::OtherVersion,
-            2 => Verdict::OtherUser,
-            3 => Verdict::Full,
-            n => Verdict::Unknown(n),
-        };
         (magic == MAGIC).then_some(Welcome {
             version,
-            verdict,
+            verdict: Verdict(verdict),
             member: member as u16,
             alone: member >> 16 != 0,
             total_bytes: u64::from(low) | u64::from(high) << 32,
@@ -163,7 +138,7 @@ mod tests {
             let hello = Hello { version: PROTOCOL_VERSION, kind };
             assert_eq!(Hello::decode(&hello.encode()), Some(hello));
         }
-        for verdict in [Verdict::Accepted, Verdict::Full, Verdict::Unknown(77)] {
+        for verdict in [Verdict::ACCEPTED, Verdict::FULL, Verdict(77)] {
             for alone in [false, true] {
                 let total_bytes = 1 << 40 | 0x1234_5000;
                 let welcome = Welcome { version: 3, verdict, member: 255, alone, total_bytes };

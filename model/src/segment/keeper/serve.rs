@@ -240,12 +240,12 @@ impl Keeper {
         let connection = &self.clients[index].connection;
         let me = rustix::process::geteuid().as_raw();
         let (verdict, role, pid) = match peer(connection) {
-            Ok((uid, _)) if uid != me && uid != 0 => (Verdict::OtherUser, Role::Hold, 0),
-            Ok(_) if hello.version != PROTOCOL_VERSION => (Verdict::OtherVersion, Role::Hold, 0),
+            Ok((uid, _)) if uid != me && uid != 0 => (Verdict::OTHER_USER, Role::Hold, 0),
+            Ok(_) if hello.version != PROTOCOL_VERSION => (Verdict::OTHER_VERSION, Role::Hold, 0),
             Ok((_, pid)) => match (hello.kind, self.free_index()) {
-                (Kind::Hold | Kind::Ask, _) => (Verdict::Accepted, Role::Hold, 0),
-                (Kind::Member | Kind::Watch, Some(member)) => (Verdict::Accepted, Role::Member(member), pid),
-                (Kind::Member | Kind::Watch, None) => (Verdict::Full, Role::Hold, 0),
+                (Kind::Hold | Kind::Ask, _) => (Verdict::ACCEPTED, Role::Hold, 0),
+                (Kind::Member | Kind::Watch, Some(member)) => (Verdict::ACCEPTED, Role::Member(member), pid),
+                (Kind::Member | Kind::Watch, None) => (Verdict::FULL, Role::Hold, 0),
             },
             Err(_) => return false,
         };
@@ -263,7 +263,7 @@ impl Keeper {
         let client = &mut self.clients[index];
         (client.role, client.pid) = (role, pid);
         client.watches = matches!(hello.kind, Kind::Watch | Kind::Ask);
-        if verdict == Verdict::Accepted && !client.watches {
+        if verdict == Verdict::ACCEPTED && !client.watches {
             self.alone_until = 0;
         }
         let mut others = self.clients.iter().enumerate().filter(|&(other, _)| other != index);
@@ -275,13 +275,13 @@ impl Keeper {
             alone: others.all(|(_, client)| client.watches || matches!(client.role, Role::Greeting(_))),
             total_bytes: self.segment.local().total_bytes,
         };
-        self.answer(index, welcome) && verdict == Verdict::Accepted
+        self.answer(index, welcome) && verdict == Verdict::ACCEPTED
     }
 
     fn answer(&self, index: usize, welcome: Welcome) -> bool {
         let client = &self.clients[index];
         let descriptors: Vec<BorrowedFd<'_>> = match client.role {
-            _ if welcome.verdict != Verdict::Accepted => Vec::new(),
+            _ if welcome.verdict != Verdict::ACCEPTED => Vec::new(),
             Role::Member(_) => {
                 let own = [self.handles.memfd.as_fd(), self.handles.wake.as_fd()];
                 own.into_iter().chain(self.handles.sockets.iter().map(AsFd::as_fd)).collect()

@@ -145,7 +145,7 @@ fn strange_clients_do_no_harm() {
     let socket = send(&hello.encode());
     let (got, _) = rustix::net::recv(&socket, &mut answer, rustix::net::RecvFlags::empty()).unwrap();
     let welcome = Welcome::decode(&answer[..got]).unwrap();
-    assert_eq!(welcome.verdict, Verdict::OtherVersion);
+    assert_eq!(welcome.verdict, Verdict::OTHER_VERSION);
     // Silent ones are turned away when they are too many, and hold up nobody; one that the machine stops takes longer.
     let quick = (0..5).any(|_| {
         let _silent: Vec<_> = (0..100).map(|_| dial(&net.socket()).unwrap()).collect();
