@@ -31,6 +31,11 @@ pub fn interface_name(port: PortId) -> String {
     format!("verbena{}p{}", port.card, port.port + 1)
 }
 
+/// A MAC address as text.
+pub fn mac_text(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
 /// EUI-64 of a MAC address (RFC 4291 appendix A).
 pub fn eui64(mac: [u8; 6]) -> [u8; 8] {
     [mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]]

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use anyhow::Result;
+use model::segment::now_ns;
 use thiserror::Error;
 
 const SIGNALS: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
@@ -16,12 +17,7 @@ const SAME: u64 = 500;
 
 /// Async-signal-safe, as signal-safety(7) has it.
 extern "C" fn note(signal: libc::c_int) {
-    let now = {
-        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: writes the time.
-        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-        now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
-    };
+    let now = now_ns() / 1_000_000;
     if RECEIVED.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
         SINCE.store(now, Ordering::Relaxed);
     } else if now.saturating_sub(SINCE.load(Ordering::Relaxed)) > SAME {

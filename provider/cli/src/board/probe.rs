@@ -3,6 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 use fpga_regs::regs::{self, gid, port, Features, Function, Health, Id, Link, Status, Version};
+use model::address::mac_text;
 use serde_json::json;
 
 use super::device::{AnyCard, DeviceArgs, Opened};
@@ -34,8 +35,7 @@ pub fn probe(args: ProbeArgs) -> Result<u8> {
 
 /// A port's MAC as text.
 fn mac(card: &AnyCard, p: u32) -> String {
-    let mac = fpga_regs::mac_from_u64(card.read64(port::base(p) + port::MAC));
-    mac.map(|byte| format!("{byte:02x}")).join(":")
+    mac_text(fpga_regs::mac_from_u64(card.read64(port::base(p) + port::MAC)))
 }
 
 /// The valid entries of a port's GID table.

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use model::address::mac_text;
 use model::link::live::Seen;
 use model::wire::{frame, BthOpcode, Ethernet, Headers, Network};
 
@@ -96,7 +97,7 @@ fn packet(bytes: &[u8], length: u32) -> String {
         Some((ethernet, _)) => {
             let vlan = ethernet.vlan.map_or(String::new(), |tag| format!(" VLAN {}", tag & 0xfff));
             let info = format!("type {:#06x}{vlan}", ethernet.ethertype);
-            columns(&mac(ethernet.src), &mac(ethernet.dst), "Ethernet", &info)
+            columns(&mac_text(ethernet.src), &mac_text(ethernet.dst), "Ethernet", &info)
         }
         None => columns("?", "?", "Ethernet", "too short"),
     }
@@ -137,10 +138,6 @@ fn name(opcode: BthOpcode) -> String {
         Some(operation) => format!("{} {operation}", opcode.transport()),
         None => opcode.to_string(),
     }
-}
-
-fn mac(bytes: [u8; 6]) -> String {
-    bytes.map(|byte| format!("{byte:02x}")).join(":")
 }
 
 #[cfg(test)]

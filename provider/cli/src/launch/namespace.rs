@@ -83,10 +83,8 @@ pub fn is_in(namespace: BorrowedFd<'_>, kind: Kind) -> Result<bool> {
 
 /// The namespace of that kind among `namespaces`.
 pub fn find(namespaces: &[OwnedFd], kind: Kind) -> Option<BorrowedFd<'_>> {
-    let wanted = match kind {
-        Kind::User => libc::CLONE_NEWUSER,
-        Kind::Network => libc::CLONE_NEWNET,
-    };
+    // The kernel's numbers are those of clone(2).
+    let wanted = kind.link_type() as libc::c_int;
     // SAFETY: the request has no argument.
     let is = |fd: &&OwnedFd| unsafe { libc::ioctl(fd.as_raw_fd(), NS_GET_NSTYPE) } == wanted;
     namespaces.iter().find(is).map(AsFd::as_fd)

@@ -8,6 +8,7 @@ use anyhow::{bail, Context, Result};
 use clap::{Args, ValueEnum};
 use driver::{Device, Error};
 use fpga_regs::{AdminStatus, LacpRate, LacpState, LagContext, LagMode, LagSelect};
+use model::address::mac_text;
 use model::attach::{simulated_time, SegmentCard};
 use model::packet::PORTS;
 
@@ -146,11 +147,11 @@ fn line(port: usize, member: &LagContext, lacp: bool) -> String {
     let active = if member.active() { "active" } else { "unused" };
     let mut line = format!("  port {port} {link} {active} {} QPs", member.qps());
     if lacp {
-        let [a, b, c, d, e, f] = member.partner();
         let partner = match member.actor_state().contains(LacpState::DEFAULTED) {
             true => "no partner".to_owned(),
             false => format!(
-                "partner {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x} port {} key {}",
+                "partner {} port {} key {}",
+                mac_text(member.partner()),
                 member.partner_port(),
                 member.partner_key()
             ),

@@ -134,7 +134,8 @@ fn faults(text: &str) -> Result<Faults, String> {
     said.parse().map_err(|error| format!("{path}: {error}"))
 }
 
-fn mtu(text: &str) -> Result<u32, String> {
+/// A path MTU.
+pub fn mtu(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(mtu @ (256 | 512 | 1024 | 2048 | 4096)) => Ok(mtu),
         _ => Err("a path MTU is one of 256, 512, 1024, 2048 and 4096".to_owned()),

@@ -125,7 +125,6 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
         net: &net,
         meeting,
         early: false,
-        part_id: settings.part_id,
         progress: Progress::new(&options),
         limit: Duration::from_secs(args.timeout).saturating_add(options.duration.unwrap_or_default()),
         table: Table::default(),
@@ -186,7 +185,6 @@ struct Run<'a> {
     meeting: Meeting,
     /// The client came before the server listened.
     early: bool,
-    part_id: Option<u32>,
     progress: Progress,
     /// How long the client may say nothing: with `-D`, while it measures.
     limit: Duration,
@@ -331,7 +329,7 @@ impl Run<'_> {
         let mut command = run_on(self.net);
         command.arg("--").arg(&self.args.test).args(&self.args.options);
         command.args(["-d", device, "-p", &port.to_string()]);
-        match self.part_id {
+        match self.args.part.presented() {
             Some(id) => command.env(VARIABLE, id.to_string()),
             None => command.env_remove(VARIABLE),
         };

@@ -4,11 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use anyhow::{bail, Context, Result};
-use driver::{
-    AhAttr, AttrMask, Cq, Data, Device, Mr, Offloads, Pd, Qp, QpAttr, QpCaps, QpInit, SendFlags, SendWr, Sge,
-    WcFlags,
-};
-use fpga_regs::{Access, CqeStatus, QpState, QpType, WqeOpcode};
+use driver::{AhAttr, Cq, Data, Device, Mr, Pd, Qp, QpAttr, QpCaps, QpInit, SendFlags, SendWr, Sge, WcFlags};
+use fpga_regs::{Access, CqeStatus, QpType, WqeOpcode};
 use model::attach::{Buffer, Stage, StageCard};
 
 use super::pattern::Message;
@@ -112,19 +109,9 @@ impl Host {
             max_recv_sge: 1,
             max_inline: 0,
         };
-        let (send_cq, recv_cq) = (self.cq.clone(), self.cq.clone());
-        let init = QpInit {
-            qp_type: QpType::RC,
-            send_cq,
-            recv_cq,
-            srq: None,
-            caps,
-            sq_sig_all: false,
-            offloads: Offloads::default(),
-        };
         let link = Link {
             peer,
-            qp: self.pd.create_qp(&init)?,
+            qp: self.pd.create_qp(&QpInit::new(QpType::RC, &self.cq, caps))?,
             remote: (0, 0),
             queue: VecDeque::new(),
             flying: 0,
@@ -296,29 +283,17 @@ impl Link {
 
     /// From RESET to RTS.
     fn bring_up(&self, dest_qpn: u32, dgid: [u8; 16], mtu: u32, retries: Retries) -> Result<()> {
-        let base = QpAttr { port: 1, access: Access::REMOTE_WRITE, ..QpAttr::default() };
-        let mask = AttrMask::STATE | AttrMask::PORT | AttrMask::PKEY_INDEX | AttrMask::ACCESS_FLAGS;
-        self.qp.modify(&QpAttr { state: QpState::INIT, ..base }, mask)?;
-        let mask = AttrMask::STATE
-            | AttrMask::AV
-            | AttrMask::PATH_MTU
-            | AttrMask::DEST_QPN
-            | AttrMask::RQ_PSN
-            | AttrMask::MAX_DEST_RD_ATOMIC
-            | AttrMask::MIN_RNR_TIMER;
-        let ah = AhAttr { grh: true, dgid, sgid_index: 1, hop_limit: 64, port: 1, ..AhAttr::default() };
-        let path_mtu = (mtu.trailing_zeros() - 7) as u8;
-        let attr =
-            QpAttr { state: QpState::RTR, path_mtu, dest_qpn, min_rnr_timer: 1, ah, ..QpAttr::default() };
-        self.qp.modify(&attr, mask)?;
-        let mask = AttrMask::STATE
-            | AttrMask::SQ_PSN
-            | AttrMask::TIMEOUT
-            | AttrMask::RETRY_CNT
-            | AttrMask::RNR_RETRY
-            | AttrMask::MAX_QP_RD_ATOMIC;
-        let Retries { count: retry_cnt, timeout } = retries;
-        let attr = QpAttr { state: QpState::RTS, timeout, retry_cnt, rnr_retry: 7, ..QpAttr::default() };
-        Ok(self.qp.modify(&attr, mask)?)
+        Ok(self.qp.bring_up(&QpAttr {
+            port: 1,
+            access: Access::REMOTE_WRITE,
+            ah: AhAttr { grh: true, dgid, sgid_index: 1, hop_limit: 64, port: 1, ..AhAttr::default() },
+            path_mtu: (mtu.trailing_zeros() - 7) as u8,
+            dest_qpn,
+            min_rnr_timer: 1,
+            timeout: retries.timeout,
+            retry_cnt: retries.count,
+            rnr_retry: 7,
+            ..QpAttr::default()
+        })?)
     }
 }

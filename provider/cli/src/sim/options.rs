@@ -13,6 +13,7 @@ use model::sim::fabric::Fabric;
 use super::pattern::{Pattern, Traffic};
 use super::retries::{self, Retries};
 use crate::card;
+use crate::net::wire::mtu;
 
 /// How the cards are connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -109,13 +110,6 @@ fn bytes(text: &str) -> Result<u64, String> {
         Some(bytes) if bytes <= MOST_BYTES => Ok(bytes),
         Some(_) => Err("a message has at most 64GiB".to_owned()),
         None => Err("a number of bytes, such as 65536, 64KiB or 1MB".to_owned()),
-    }
-}
-
-fn mtu(text: &str) -> Result<u32, String> {
-    match text.parse() {
-        Ok(mtu @ (256 | 512 | 1024 | 2048 | 4096)) => Ok(mtu),
-        _ => Err("a path MTU is one of 256, 512, 1024, 2048 and 4096".to_owned()),
     }
 }
 
