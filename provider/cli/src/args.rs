@@ -1,6 +1,6 @@
 //! Options that several commands share.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::card;
 use crate::net::wire;
@@ -26,9 +26,7 @@ pub struct CardArgs {
 }
 
 /// Which time programs see.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Clock {
     /// The machine's: as fast as it can.
@@ -40,9 +38,11 @@ pub enum Clock {
 
 impl std::fmt::Display for Clock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Clock::Wall => "wall",
-            Clock::Virtual => "virtual",
-        })
+        f.write_str(&word(self))
     }
+}
+
+/// The word of the command line that a value has.
+pub fn word(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
 }

@@ -14,16 +14,6 @@ pub enum Set {
     Full,
 }
 
-impl Set {
-    /// As on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Set::Quick => "quick",
-            Set::Full => "full",
-        }
-    }
-}
-
 /// Runs that are shown together, on one axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {

@@ -9,7 +9,7 @@ use super::curves::{summaries, Curve, Kind, Panel};
 use super::matrix::Axis;
 use super::phases;
 use super::plan::{Outcome, Plan};
-use crate::args::Clock;
+use crate::args::{word, Clock};
 use crate::measured::{Figure, Setting};
 use crate::plot::{self, bytes_text, css_color, Axes, Chart, Line};
 
@@ -60,7 +60,7 @@ fn how_made(plan: &Plan) -> String {
          client and server on two cards with a cable between them.",
         env!("CARGO_PKG_VERSION"),
         plan.cards.join(","),
-        plan.set.name(),
+        word(&plan.set),
         plan.clock
     )
 }
