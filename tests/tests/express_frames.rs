@@ -201,6 +201,7 @@ impl Run {
     fn new(devices: [Arc<Device<TestCard>>; 2]) -> Run {
         // What finds no receive is lost at once.
         devices[0].set_pause(1, false, true).expect("a port");
+        devices[1].set_vlan(1, VLANS[0], true).expect("a VLAN");
         let ends = Ends::new(&devices);
         Run { devices, ends, seen: Vec::new() }
     }
@@ -351,10 +352,12 @@ fn what_was_found_out_does_not_outlive_a_change() {
         let reset = QpAttr { state: QpState::RESET, ..QpAttr::default() };
         run.ends.queues.iter().for_each(|queue| queue.modify(&reset, AttrMask::STATE).expect("RESET"));
     };
-    let changes: [Change<'_>; 5] = [
+    let untaken = |run: &mut Run| run.devices[1].set_vlan(1, VLANS[0], false).expect("a VLAN");
+    let changes: [Change<'_>; 6] = [
         ("the rule is gone", &|run| drop(run.ends.rules.remove(1))),
         ("another rule drops them", &dropping),
         ("the table names other queues", &turned),
+        ("its VLAN is not taken any more", &untaken),
         ("the queues are reset", &reset),
         ("the sender is in error", &|run| run.ends.x.to(QpState::ERR)),
     ];
