@@ -1,5 +1,6 @@
+# shellcheck shell=bash
 # Packages of Debian that are unpacked and not installed, which needs no root rights. Sourced by the scripts that do so, which
-# have a function `fail`.
+# have a function `fail`. They share the variables `mirror`, `keyring` and `work`.
 
 # lock FILE: one script at a time unpacks, on a machine that can.
 lock() {
@@ -21,7 +22,7 @@ find_mirror() {
     [[ -n $mirror ]] || fail "apt has no source of this release of Debian: add a mirror to /etc/apt/sources.list"
 }
 
-# use_suites WORK SUITES [PREFERENCES]: from here on `apt get` and the like are for these suites of the mirror and keep their
+# use_suites WORK SUITES [PREFERENCES]: from here on `apt_of_suites` is for these suites of the mirror and keep their
 # files below WORK. Their list of installed packages is empty.
 use_suites() {
     work=$1
@@ -36,11 +37,11 @@ Suites: $2
 Components: main
 Signed-By: $keyring
 END
-    apt get update
+    apt_of_suites get update
 }
 
-# apt get|cache WORDS...: keeps the machine's settings (a proxy, credentials), except for the list of packages.
-apt() {
+# apt_of_suites get|cache WORDS...: apt-get or apt-cache for them. It keeps the machine's settings (a proxy, credentials), except for the list of packages.
+apt_of_suites() {
     command "apt-$1" -q \
         -o Dir::State="$work/state" -o Dir::State::status="$work/state/status" -o Dir::Cache="$work/cache" \
         -o Dir::Etc::sourcelist="$work/etc/sources.sources" -o Dir::Etc::sourceparts="$work/etc/none" \

@@ -27,9 +27,11 @@ pub struct PortInfo {
 }
 
 impl PortInfo {
-    /// The counter of that name; 0 if there is none.
+    /// The counter of that name, one of the port's registers; 0 if there is none.
     pub fn counter(&self, name: &str) -> u64 {
-        self.counters.iter().find(|counter| counter.0 == name).map_or(0, |counter| counter.1)
+        let found = self.counters.iter().find(|counter| counter.0 == name);
+        debug_assert!(found.is_some(), "no counter {name}");
+        found.map_or(0, |counter| counter.1)
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use tests::stock::{repository, simulated as perftest, table};
+use tests::stock::{repository, simulated_perftest as perftest, table};
 
 const MIB: f64 = 1_048_576.0;
 

@@ -33,7 +33,7 @@ fn what_runs_ends_with_the_script() {
     let mut check = Program::start(check);
     let processes = ["build", "fmt"].map(|name| {
         let pid = || fs::read_to_string(root.join(name)).ok()?.strip_suffix('\n')?.parse().ok();
-        wait_for(name, || pid().is_some());
+        check.expect_that(&format!("cargo {name} is not begun"), |_| pid().is_some());
         pid().expect("a number")
     });
     check.signal(libc::SIGTERM);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tests::stock::{changed_profile, compile_c, simulated, Program, StockNet};
+use tests::stock::{changed_profile, compile_c, simulated_perftest, Program, StockNet};
 
 /// How long one run may take.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -12,7 +12,7 @@ fn latency(changes: &[(&str, u32)], test: &str, options: &[&str]) -> f64 {
     let directory = tempfile::tempdir().expect("a directory");
     let profile = changed_profile(directory.path(), changes);
     let launcher = ["--card", profile.to_str().expect("a path in UTF-8")];
-    simulated(&launcher, test, options, "t_typical[usec]")[0].1
+    simulated_perftest(&launcher, test, options, "t_typical[usec]")[0].1
 }
 
 #[test]

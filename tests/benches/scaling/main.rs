@@ -149,6 +149,8 @@ fn main() {
     if !std::env::args().any(|a| a == "--bench") {
         return;
     }
+    // Built before anything is pinned or measured.
+    tests::stock::verbena();
     let only = std::env::args().skip(1).find(|a| !a.starts_with('-'));
     let wanted = |name: &str| only.as_deref().is_none_or(|only| name == only);
     let mut rows: Vec<Row> = Vec::new();

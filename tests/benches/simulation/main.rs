@@ -122,6 +122,8 @@ fn main() {
     if !std::env::args().any(|a| a == "--bench") {
         return;
     }
+    // Built before anything is pinned or measured.
+    tests::stock::verbena();
     same_addresses();
     if std::env::args().any(|a| a == event::ALONE) {
         return event::alone();

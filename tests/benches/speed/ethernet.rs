@@ -26,20 +26,23 @@ fn frames_of(bytes: usize) -> String {
     format!("--forward-mode=txonly --txpkts={}", bytes - 4)
 }
 
+/// A program that is to start, and its files.
+type Testpmd = (Command, EalFiles);
+
 /// testpmd, on a net if there is one, all of whose threads are on these cores: the first is that of commands, which sleeps.
-fn testpmd(net: Option<&StockNet>, cores: &str, ports: &[&str], options: &str) -> Command {
-    let prefix = EalFiles::new().prefix.clone();
+fn testpmd(net: Option<&StockNet>, cores: &str, ports: &[&str], options: &str) -> Testpmd {
+    let files = EalFiles::new();
     let mut words = vec!["--no-huge", "-m", "192", "--no-telemetry", "--no-pci", "--lcores", cores];
-    words.extend(["--file-prefix", &prefix]);
+    words.extend(["--file-prefix", &files.prefix]);
     words.extend(ports.iter().flat_map(|port| ["--vdev", *port]));
     words.extend(["--", "--no-mlockall", "--total-num-mbufs=4096", "--stats-period=1"]);
     words.extend(options.split_whitespace());
     let Some(net) = net else {
         let mut command = Command::new("dpdk-testpmd");
         command.args(words);
-        return command;
+        return (command, files);
     };
-    net.command(&[], "dpdk-testpmd", &words)
+    (net.command(&[], "dpdk-testpmd", &words), files)
 }
 
 /// The median of what each second of a program's statistics says of what its ports received together, in millions; the
@@ -55,7 +58,7 @@ fn received(said: &str, ports: usize) -> f64 {
 }
 
 /// Frames that come from a sender on core 0 to a receiver on core 1, in millions a second.
-fn one_way(receiver: Command, sender: Command) -> f64 {
+fn one_way((receiver, _received): Testpmd, (sender, _sent): Testpmd) -> f64 {
     let receiver = start(1, receiver);
     std::thread::sleep(READY);
     let sender = start(0, sender);
@@ -89,7 +92,7 @@ fn memif(bytes: usize) -> f64 {
 }
 
 /// Both cards in one program, which forwards what comes to one by the other, on these cores, with a queue of each card each.
-fn forwarding(cores: &[usize]) -> (Program, StockNet) {
+fn forwarding(cores: &[usize]) -> (Program, (EalFiles, StockNet)) {
     let count = cores.len();
     let options = format!(
         "--forward-mode=io --tx-first {MANY} --txpkts=60 --nb-cores={count} --rxq={count} --txq={count} --rss-udp \
@@ -99,13 +102,13 @@ fn forwarding(cores: &[usize]) -> (Program, StockNet) {
     let places: Vec<String> = cores.iter().enumerate().map(|(n, core)| format!("{}@{core}", n + 1)).collect();
     let places = format!("0@{},{}", cores[0], places.join(","));
     let net = StockNet::new();
-    let testpmd = testpmd(Some(&net), &places, &["net_verbena0", "net_verbena1"], &options);
-    (start(cores[0], testpmd), net)
+    let (testpmd, files) = testpmd(Some(&net), &places, &["net_verbena0", "net_verbena1"], &options);
+    (start(cores[0], testpmd), (files, net))
 }
 
 /// What such a program forwards.
 fn forwarded(cores: &[usize]) -> f64 {
-    let (running, _net) = forwarding(cores);
+    let (running, _kept) = forwarding(cores);
     // The first bursts go to queues of both cores, which makes all of them one island for the first two seconds.
     std::thread::sleep(READY + Duration::from_secs(2 * SECONDS));
     received(&stop(running), 2)
@@ -115,7 +118,7 @@ fn forwarded(cores: &[usize]) -> f64 {
 fn forwarded_apart() -> f64 {
     let both = [0, 1].map(|core| forwarding(&[core]));
     std::thread::sleep(READY + Duration::from_secs(2 * SECONDS));
-    both.map(|(running, _net)| received(&stop(running), 2)).iter().sum()
+    both.map(|(running, _kept)| received(&stop(running), 2)).iter().sum()
 }
 
 /// Adds the rows.

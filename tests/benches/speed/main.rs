@@ -121,6 +121,8 @@ fn main() {
     if !std::env::args().any(|a| a == "--bench") {
         return;
     }
+    // Built before anything is pinned or measured.
+    tests::stock::verbena();
     let only = std::env::args().skip(1).find(|a| !a.starts_with('-'));
     let wanted = |name: &str| only.as_deref().is_none_or(|o| name.contains(o));
     let mut rows: Vec<Row> = Vec::new();
@@ -198,8 +200,8 @@ fn main() {
         memory();
     }
     // The last one: its network has none of the others' addresses.
-    if wanted("raw") {
-        raw(&mut add);
+    if wanted("packet") {
+        packet(&mut add);
     }
     verdict(&rows);
 }
@@ -233,7 +235,7 @@ fn udp(add: &mut impl FnMut(Row)) {
 }
 
 /// Two nets whose ports are the ends of a cable, beside frames of the same size by the kernel's rings without a card.
-fn raw(add: &mut impl FnMut(Row)) {
+fn packet(add: &mut impl FnMut(Row)) {
     const FULL: usize = 4170;
     link::make_cable();
     let blast = || link::ring_blast(FULL) * 4096.0 / FULL as f64 / 1e9;

@@ -95,7 +95,7 @@ pub fn reader(size: usize, messages: usize) -> f64 {
     let net = StockNet::new();
     let arguments = ["verbena0", "verbena1", &size.to_string(), &messages.to_string()];
     let said = start(0, net.command(&[], program, &arguments)).wait(LIMIT).expect_good();
-    let figure = said.split_whitespace().next().and_then(|figure| figure.parse().ok());
+    let figure = said.split_whitespace().find_map(|word| word.parse().ok());
     figure.unwrap_or_else(|| panic!("no figure in:\n{said}"))
 }
 

@@ -178,6 +178,7 @@ impl StockNet {
     }
 
     /// The keeper's process id; panics unless there is exactly one.
+    #[track_caller]
     pub fn keeper(&self) -> u32 {
         let found = keepers(&self.name);
         assert_eq!(found.len(), 1, "net {} has keepers {found:?}", self.name);
@@ -185,6 +186,7 @@ impl StockNet {
     }
 
     /// Sends the keeper a signal.
+    #[track_caller]
     pub fn signal_keeper(&self, number: i32) {
         signal(self.keeper(), number);
     }

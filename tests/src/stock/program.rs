@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::{cpu_time, descendants, involuntary_switches, running};
+use super::{cpu_time, descendants, involuntary_switches, running, signal};
 use crate::wait::{Instead, LIMIT, PAUSE};
 
 /// One pipe for all that a program says: with two, what comes first would be decided by who reads.
@@ -29,9 +29,13 @@ pub fn words(command: &Command) -> Vec<&str> {
     words.map(|word| word.to_str().expect("words in UTF-8")).collect()
 }
 
-/// A command that starts another one, as `nsenter` does, with what that one sets of the environment.
+/// A command that starts another one, as `nsenter` does, with the directory and what that one sets of the environment, but as the
+/// wrapper's user.
 pub fn wrapped(mut wrapper: Command, command: &Command) -> Command {
     wrapper.args(words(command));
+    if let Some(directory) = command.get_current_dir() {
+        wrapper.current_dir(directory);
+    }
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => wrapper.env(name, value),
@@ -211,10 +215,12 @@ impl Program {
         }
     }
 
-    /// Sends a signal.
-    pub fn signal(&self, signal: i32) {
-        // SAFETY: kill() takes numbers only; the child is not reaped as long as we hold it.
-        unsafe { libc::kill(self.pid() as i32, signal) };
+    /// Sends a signal, unless it is known to have ended.
+    #[track_caller]
+    pub fn signal(&self, number: i32) {
+        if self.status.is_none() {
+            signal(self.pid(), number);
+        }
     }
 
     /// Waits for its end; after `limit` it is killed.

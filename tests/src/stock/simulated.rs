@@ -10,7 +10,7 @@ use super::{need, repository, verbena_in, Program};
 const LIMIT: Duration = Duration::from_secs(240);
 
 /// What `verbena perftest` writes of a run: a column by message size.
-pub fn simulated(launcher: &[&str], test: &str, options: &[&str], column: &str) -> Vec<(u64, f64)> {
+pub fn simulated_perftest(launcher: &[&str], test: &str, options: &[&str], column: &str) -> Vec<(u64, f64)> {
     need(test);
     let directory = tempfile::tempdir().expect("a directory");
     let mut command = verbena_in(directory.path());

@@ -4,12 +4,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tests::stock::{repository, StockNet};
+use tests::stock::{target_dir, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
 fn suites() -> PathBuf {
-    let suites = repository().join("target/rust-suites");
+    let suites = target_dir().join("rust-suites");
     assert!(
         suites.join("stamp").is_file(),
         "the suites are not there; get them with: tests/rust-suites/setup"

@@ -86,6 +86,7 @@ impl Host {
     }
 
     /// Each question gets one answer, however long that takes on a busy machine.
+    #[track_caller]
     fn pings(&self, to: &str, options: &[&str]) {
         let words = [&["ping", "-c", "10", "-i", "0.05", "-w", "50"][..], options, &[to]].concat();
         let said = self.run(&words);
@@ -94,6 +95,7 @@ impl Host {
 }
 
 /// What `ping -c 10` has said: each question got one answer. It asks on while answers are on their way, and may hear of those, too.
+#[track_caller]
 pub fn expect_ten_answers(said: &str) {
     let answers = said.lines().filter_map(|line| line.split("icmp_seq=").nth(1)?.split(' ').next());
     let expected: Vec<String> = (1..=10).map(|n| n.to_string()).collect();

