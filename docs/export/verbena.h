@@ -641,7 +641,7 @@ enum verbena_admin_opcode {
     VERBENA_ADMIN_OPCODE_CREATE_FLOW = 0x44, /* New flow rule: which frames a raw packet QP receives. */
     VERBENA_ADMIN_OPCODE_DESTROY_FLOW = 0x45, /* Frees a flow rule. */
     VERBENA_ADMIN_OPCODE_QUERY_FLOW = 0x46, /* What a flow rule has counted. */
-    VERBENA_ADMIN_OPCODE_SET_VLAN = 0x47, /* Whether the flow rules of the function that go by VLAN take one. */
+    VERBENA_ADMIN_OPCODE_SET_VLAN = 0x47, /* Whether the function takes a VLAN, by its flow rules with `by_vlan`. */
     VERBENA_ADMIN_OPCODE_RESOLVE = 0x48, /* The Ethernet address of a GID. */
     VERBENA_ADMIN_OPCODE_CREATE_TABLE = 0x4c, /* New indirection table of receive work queues. */
     VERBENA_ADMIN_OPCODE_MODIFY_TABLE = 0x4d, /* Changes all entries of an indirection table, between two frames. */
@@ -1812,7 +1812,7 @@ struct verbena_flow_context {
     /* drop: The rule keeps the frame, and gives it to nobody: RX_RULE_DROP counts what no rule of the same priority takes. Only NORMAL rules that trap. */
     /* marked: Frames come with `mark` in their CQE. */
     /* counted: The card counts the frames of the rule: QUERY_FLOW. */
-    /* by_vlan: Of the frames with a tag, which may be of any kind of rule, only those of a customer's VLAN that the function takes at the port: SET_VLAN. */
+    /* by_vlan: Of the frames with a tag it takes only those whose first one is of 802.1Q, and of a VLAN that its function takes at the port: SET_VLAN. Rules of any kind may have it. */
     uint8_t flags;
     /* 4 or 6: only frames with this version of IP; 0: any, and the fields of IP and after it are not looked at. */
     uint8_t ip_version;

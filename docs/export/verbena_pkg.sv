@@ -507,7 +507,7 @@ package verbena_pkg;
     ADMIN_OPCODE_CREATE_FLOW = 16'h44, // New flow rule: which frames a raw packet QP receives.
     ADMIN_OPCODE_DESTROY_FLOW = 16'h45, // Frees a flow rule.
     ADMIN_OPCODE_QUERY_FLOW = 16'h46, // What a flow rule has counted.
-    ADMIN_OPCODE_SET_VLAN = 16'h47, // Whether the flow rules of the function that go by VLAN take one.
+    ADMIN_OPCODE_SET_VLAN = 16'h47, // Whether the function takes a VLAN, by its flow rules with `by_vlan`.
     ADMIN_OPCODE_RESOLVE = 16'h48, // The Ethernet address of a GID.
     ADMIN_OPCODE_CREATE_TABLE = 16'h4c, // New indirection table of receive work queues.
     ADMIN_OPCODE_MODIFY_TABLE = 16'h4d, // Changes all entries of an indirection table, between two frames.
@@ -1903,7 +1903,7 @@ package verbena_pkg;
     logic [7:0] tags; // The VLAN tags of the frame. Values: FrameTags.
     logic [7:0] ip_version; // 4 or 6: only frames with this version of IP; 0: any, and the fields of IP and after it are not looked at.
     logic [2:0] reserved_37;
-    logic by_vlan; // Of the frames with a tag, which may be of any kind of rule, only those of a customer's VLAN that the function takes at the port: SET_VLAN.
+    logic by_vlan; // Of the frames with a tag it takes only those whose first one is of 802.1Q, and of a VLAN that its function takes at the port: SET_VLAN. Rules of any kind may have it.
     logic counted; // The card counts the frames of the rule: QUERY_FLOW.
     logic marked; // Frames come with `mark` in their CQE.
     logic drop; // The rule keeps the frame, and gives it to nobody: RX_RULE_DROP counts what no rule of the same priority takes. Only NORMAL rules that trap.

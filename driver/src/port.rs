@@ -27,7 +27,7 @@ pub struct PortInfo {
 }
 
 impl PortInfo {
-    /// The counter of that name, one of the port's registers; 0 if there is none.
+    /// The counter of that name, one of the port's registers. A debug build panics if there is none; else it is 0.
     pub fn counter(&self, name: &str) -> u64 {
         let found = self.counters.iter().find(|counter| counter.0 == name);
         debug_assert!(found.is_some(), "no counter {name}");

@@ -75,7 +75,7 @@ open_enum! {
         DESTROY_FLOW = 0x45,
         /// What a flow rule has counted.
         QUERY_FLOW = 0x46,
-        /// Whether the flow rules of the function that go by VLAN take one.
+        /// Whether the function takes a VLAN, by its flow rules with `by_vlan`.
         SET_VLAN = 0x47,
         /// The Ethernet address of a GID.
         RESOLVE = 0x48,

@@ -179,7 +179,7 @@ pub const COMMANDS: &[CommandSpec] = {
         ]),
         Spec::new(Op::SET_VLAN, "port, from 1").params(&[
             value("vlan", "The VLAN, 0 to 4095.", 32, Kind::Uint),
-            value("on", "1 if they take it; at first they take none.", 40, Kind::Uint),
+            value("on", "1: rules with `by_vlan` take it; 0: they do not, as after a reset.", 40, Kind::Uint),
         ]),
         Spec::new(Op::RESOLVE, "port, from 1")
             .params(&[GID, value("sgid_index", "The port's own GID that packets come from.", 48, Kind::Uint)])

@@ -54,8 +54,9 @@ layout! {
         marked set_marked with_marked (bool @ 4 bit 2);
         /// The card counts the frames of the rule: QUERY_FLOW.
         counted set_counted with_counted (bool @ 4 bit 3);
-        /// Of the frames with a tag, which may be of any kind of rule, only those of
-        /// a customer's VLAN that the function takes at the port: SET_VLAN.
+        /// Of the frames with a tag it takes only those whose first one is of 802.1Q,
+        /// and of a VLAN that its function takes at the port: SET_VLAN. Rules of any
+        /// kind may have it.
         by_vlan set_by_vlan with_by_vlan (bool @ 4 bit 4);
         /// 4 or 6: only frames with this version of IP; 0: any, and the fields of
         /// IP and after it are not looked at.

@@ -48,7 +48,7 @@ impl World {
     }
 
     /// Whether both ends of a way have a link at `now` (ns).
-    pub(crate) fn has_links(&self, (from, to): (PortId, PortId), now: u64) -> bool {
+    pub(crate) fn both_up(&self, (from, to): (PortId, PortId), now: u64) -> bool {
         self.is_up(from, || now) && self.is_up(to, || now)
     }
 

@@ -50,14 +50,29 @@ pub(crate) fn make(path: &Path, header: &[u8]) -> io::Result<Made> {
             // Some file systems know no locks.
             Ok(()) | Err(_) => {
                 // Or it was replaced before the lock was ours.
-                let same = std::fs::metadata(path).is_ok_and(|now| now.ino() == found.ino());
-                if same || start.elapsed() >= PATIENCE {
+                if std::fs::metadata(path).is_ok_and(|now| which(&now) == which(&found)) {
                     file.set_len(0)?;
                     file.write_all(header)?;
                     return Ok((file, found));
                 }
+                if start.elapsed() >= PATIENCE {
+                    return Err(ErrorKind::WouldBlock.into());
+                }
             }
         }
+    }
+}
+
+/// Which file it is: device and inode.
+fn which(file: &Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
+}
+
+/// An error of such a file, for who reads it.
+pub(crate) fn told(error: io::Error) -> io::Error {
+    match error.raw_os_error() == Some(libc::ESTALE) {
+        true => io::Error::other("another file has its place"),
+        false => error,
     }
 }
 
@@ -76,8 +91,9 @@ impl Place {
         let bytes = path.as_os_str().as_bytes();
         self.path.iter().zip(bytes).for_each(|(to, &from)| to.store(from, Relaxed));
         self.length.store(bytes.len().min(MAX_PATH) as u32, Relaxed);
-        self.device.store(made.dev(), Relaxed);
-        self.inode.store(made.ino(), Relaxed);
+        let (device, inode) = which(made);
+        self.device.store(device, Relaxed);
+        self.inode.store(inode, Relaxed);
     }
 
     /// The path by which it was made.
@@ -89,8 +105,7 @@ impl Place {
     /// Opens it to write. ENOENT: it is not there any more; ESTALE: another is, perhaps of another net.
     pub fn open(&self) -> io::Result<File> {
         let file = OpenOptions::new().write(true).open(self.path())?;
-        let found = file.metadata()?;
-        match (found.dev(), found.ino()) == (self.device.load(Relaxed), self.inode.load(Relaxed)) {
+        match which(&file.metadata()?) == (self.device.load(Relaxed), self.inode.load(Relaxed)) {
             true => Ok(file),
             false => Err(Errno::STALE.into()),
         }

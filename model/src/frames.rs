@@ -297,7 +297,7 @@ impl World {
         ports.filter(move |&port| !self.is_cut((way.0, port), || now))
     }
 
-    /// Counts what a pulled cable loses of a frame that is at `from`: at the port that it leaves by, or behind it (nobody's).
+    /// Counts what a link that is down loses of a frame that is at `from`: at the port that it leaves by, or behind it (nobody's).
     #[cold]
     pub(crate) fn count_cut_frame(&self, way: (PortId, PortId), from: PortId, now: u64) {
         let reached = |&port: &PortId| port != way.0 && self.leads_to(way, port);
@@ -332,7 +332,7 @@ impl World {
         let mut copies = Copies::of(sender);
         if stays_on_cable(fields.dmac()) {
             // A port that is left out of several that are one has a link, by which it negotiates.
-            if way.1.card < self.count() && self.has_links(way, now) {
+            if way.1.card < self.count() && self.both_up(way, now) {
                 self.cards[usize::from(way.1.card)].steer(way.1, fields, &mut copies);
             }
             return copies;

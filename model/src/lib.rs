@@ -16,7 +16,7 @@
 //! | [`world`], [`address`], [`gids`], [`gid_options`] | the cards of a segment, the addresses of their ports, and their GID tables |
 //! | [`express`], [`here`], [`journal`] | the short path of plain messages by the wall clock, and crash recovery |
 //! | [`link`] | the wire that carries frames: faults, capture |
-//! | `cables` | which ports reach each other while cables are pulled |
+//! | `cables` | which ports reach each other while some have no link |
 //! | [`lacp`], `bonds` | ports that are one: what they negotiate, and by which of them packets go |
 //! | `frames`, `steering` | whole frames of raw packet queue pairs, and who gets them |
 //! | [`segment`] | the shared memory that the cards are in, its members, and registered memory |

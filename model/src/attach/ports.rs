@@ -20,7 +20,7 @@ use crate::net::{Membership, Net};
 use crate::packet::PortId;
 use crate::panics::guarded;
 use crate::segment::keeper::{Beside, MAX_SOCKETS};
-use crate::segment::{now_ns, KeeperError, Segment};
+use crate::segment::{now_ns, KeeperError, LockError, Segment};
 use crate::world::World;
 
 /// Reads of a port in a row, so that others have their turn.
@@ -120,8 +120,8 @@ impl Notes {
         world.name_cards(self.1, if self.0.is_empty() { 0 } else { salt() });
         for Note { port, setting, gids, link, .. } in &self.0 {
             let frames = setting.kind == outside::Kind::Ethernet;
-            let (dark, window) = ((!link).into(), setting.window);
-            let outside = Outside { on: true.into(), frames: frames.into(), dark, window };
+            let (no_link, window) = ((!link).into(), setting.window);
+            let outside = Outside { on: true.into(), frames: frames.into(), no_link, window };
             world.connect_outside(*port, outside, gids);
         }
     }
@@ -141,21 +141,22 @@ struct Port {
     failed: u32,
     /// Descriptors of which nothing else comes any more.
     gone: Vec<RawFd>,
-    /// Whether the cards know that it has a link.
-    link: bool,
+    /// Its link, and that of which the cards know.
+    link: Option<u64>,
+    told: Option<u64>,
     /// Neighbours that have answered, of which the cards do not know yet.
     found: Vec<Gid>,
 }
 
 impl Port {
-    fn new((id, receiver): (PortId, Box<dyn Receiver>)) -> Port {
-        let link = receiver.has_link();
-        Port { id, receiver, failed: 0, gone: Vec::new(), link, found: Vec::new() }
+    fn new((id, mut receiver): (PortId, Box<dyn Receiver>)) -> Port {
+        let link = receiver.link();
+        Port { id, receiver, failed: 0, gone: Vec::new(), link, told: link, found: Vec::new() }
     }
 
     /// Whether there is something to tell the cards.
     fn has_news(&self) -> bool {
-        !self.found.is_empty() || self.link != self.receiver.has_link()
+        !self.found.is_empty() || self.link != self.told
     }
 
     /// What is waited for.
@@ -175,16 +176,21 @@ impl Port {
         if !self.has_news() {
             return;
         }
-        let (id, found, link) = (self.id, &self.found, self.receiver.has_link());
+        let (id, found, link) = (self.id, &self.found, self.link);
         let told = runner.control_within(AGAIN, |world, env| {
-            if link != self.link {
-                let set = |world: &mut World| world.cards[usize::from(id.card)].set_dark(id.port, !link, env);
-                cables::change(world, &runner.net().link, set);
+            if link != self.told {
+                cables::change(world, &runner.net().link, |world| {
+                    let card = &mut world.cards[usize::from(id.card)];
+                    // Also one that is back was lost.
+                    card.set_no_link(id.port, true, env);
+                    card.set_no_link(id.port, link.is_none(), env);
+                });
             }
             world.found(id, found, env);
         });
-        if told.is_ok() {
-            (self.link, self.found) = (link, Vec::new());
+        // Cards that are lost are told nothing any more.
+        if matches!(told, Ok(()) | Err(LockError::Condemned)) {
+            (self.told, self.found) = (link, Vec::new());
         }
     }
 
@@ -290,6 +296,9 @@ fn take_turn(
     let id = port.id;
     let Some(area) = runner.net().link.outside().port(id) else { return Ok(()) };
     let Some(_turn) = area.reading().begin(now_ns()) else { return Ok(()) };
+    port.link = port.receiver.link();
+    // What comes by a link that is new is not for cards that know of none.
+    port.tell(runner);
     for _ in 0..TURN {
         arrivals.clear();
         let more = port.receiver.receive(id, arrivals);

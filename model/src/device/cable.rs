@@ -1,4 +1,4 @@
-//! The cables of a card's ports: plugged in, or pulled while programs run.
+//! The links of a card's ports: whether their cables are plugged in, and what they lead to outside has a link.
 
 use fpga_regs::EventKind;
 
@@ -21,7 +21,7 @@ impl Device {
     /// Whether a port has a link: its cable is plugged in, and what it leads to outside has one.
     pub(crate) fn has_link(&self, port: u8) -> bool {
         let port = usize::from(port) % PORTS;
-        !self.cables[port].pulled.get() && !self.outside[port].dark.get()
+        !self.cables[port].pulled.get() && !self.outside[port].no_link.get()
     }
 
     /// Whether the link of a port is up at time `now` (ns), which only a link that flaps asks for.
@@ -58,8 +58,8 @@ impl Device {
     }
 
     /// The medium outside to which a port leads has a link, or has none any more.
-    pub fn set_dark(&mut self, port: u8, dark: bool, env: &mut impl Env) {
-        self.change_link(port, env, |card, port| card.outside[port].dark = dark.into());
+    pub fn set_no_link(&mut self, port: u8, no_link: bool, env: &mut impl Env) {
+        self.change_link(port, env, |card, port| card.outside[port].no_link = no_link.into());
     }
 
     #[cold]

@@ -21,7 +21,7 @@
 //! | `outside`, `addressee` | what leads out of the segment; who takes what comes from there |
 //! | `notification` | congestion, and who is told of it |
 //! | `uc`, `ud`, `extended` | unreliable requests; datagrams and multicast; XRC |
-//! | `cable`, `lag`, `pause` | a port's cable, pulled or not; two ports that are one; whether frames wait for receivers |
+//! | `cable`, `lag`, `pause` | a port's link; two ports that are one; whether frames wait for receivers |
 //! | `flow` | commands for flow rules |
 //! | `raw`, `segment`, `arrival` | raw packet queue pairs: whole frames; TCP that is cut into frames; frames as they are received |
 //! | `rss` | work queues that frames are spread over |
@@ -133,7 +133,7 @@ pub struct Outside {
     /// Whole frames travel by it, too.
     pub frames: Flag,
     /// It has no link.
-    pub dark: Flag,
+    pub no_link: Flag,
     /// Bytes that a queue pair may have on their way there.
     pub window: u32,
 }
@@ -303,7 +303,7 @@ impl crate::plain::Plain for Counters {}
 
 plain! {
     PortSetting { mtu, mbps }
-    Outside { on, frames, dark, window }
+    Outside { on, frames, no_link, window }
     Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, outside, cables, lag, lacp_due, links_changed, pauses, guids, salt, gids, counters, timers, tables, functions, xrc_domains, xrcds, holds, pds, mcast, rules, indirections, parts, reorder, cqs, srqs, keys, qps }
     Tables { pd, key, cq, srq, qp, function, xrcd, hold, indirection }
 }

@@ -11,7 +11,7 @@ use super::late::LateArea;
 use super::live::{Live, View};
 use super::options::{LinkOptions, Wire};
 use super::outside::OutsideArea;
-use crate::claimed::Place;
+use crate::claimed::{self, Place};
 use crate::packet::PortId;
 use crate::segment::{now_ns, Segment};
 use crate::world::World;
@@ -67,7 +67,7 @@ impl Mode {
         self.0 != 0
     }
 
-    /// Each packet is looked at: it travels as a frame, or is recorded, or may meet a cable that is pulled.
+    /// Each packet is looked at: it travels as a frame, or is recorded, or may meet a port without a link.
     #[inline(always)]
     pub fn is_observed(self) -> bool {
         self.0 & !(OUTSIDE | BONDS) != 0
@@ -79,7 +79,7 @@ impl Mode {
         self.0 & !(OUTSIDE | CUT | BONDS) != 0
     }
 
-    /// A cable of the net is pulled.
+    /// A port of the net has no link.
     pub fn is_cut(self) -> bool {
         self.0 & CUT != 0
     }
@@ -90,7 +90,7 @@ impl Mode {
         self.0 & BONDS != 0
     }
 
-    /// A cable may be pulled, or ports are one.
+    /// A port may have no link, or ports are one.
     #[inline(always)]
     pub fn minds_links(self) -> bool {
         self.0 & (CUT | BONDS) != 0
@@ -257,7 +257,7 @@ impl LinkArea {
     /// Why the capture is not complete.
     pub fn lost(&self) -> Option<Error> {
         let error = self.busy.lost.load(Ordering::Relaxed);
-        (error != 0).then(|| Error::from_raw_os_error(error as i32))
+        (error != 0).then(|| claimed::told(Error::from_raw_os_error(error as i32)))
     }
 
     pub(super) fn recorded(&self) -> &AtomicU64 {

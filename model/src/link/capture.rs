@@ -41,7 +41,7 @@ pub fn trim(area: &LinkArea) {
     if !area.capture() {
         return;
     }
-    // A file that was removed meanwhile needs no cut.
+    // One that was removed or renamed meanwhile is left as it is.
     if let Ok(file) = area.file().open() {
         let whole = area.recorded().load(Ordering::Relaxed);
         if file.metadata().is_ok_and(|file| file.len() > whole) {
@@ -85,7 +85,8 @@ impl Recorder {
         if let Err(error) = self.write(area) {
             self.failed = true;
             area.lose(&error);
-            tell!("verbena: {}: {error}: this process records no more frames", area.file().path().display());
+            let (path, error) = (area.file().path(), claimed::told(error));
+            tell!("verbena: {}: {error}: this process records no more frames", path.display());
         }
         self.batch.clear();
     }

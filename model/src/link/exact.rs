@@ -152,7 +152,7 @@ impl Tap {
                 return;
             }
         }
-        if frame.slow && !world.has_links(frame.way, env.now()) {
+        if frame.slow && !world.both_up(frame.way, env.now()) {
             return;
         }
         if !leaving && !mode.makes_frames() {
@@ -174,7 +174,7 @@ impl Tap {
         (p, way): (&Packet, Way),
         env: &mut impl LinkEnv,
     ) {
-        if way.1 == PortId::NOBODY || !world.has_links(way, env.now()) {
+        if way.1 == PortId::NOBODY || !world.both_up(way, env.now()) {
             return;
         }
         let seen =

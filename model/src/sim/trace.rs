@@ -262,16 +262,17 @@ impl Trace {
         match self.file.open().and_then(|file| file.write_all_at(&bytes, self.written)) {
             Ok(()) => self.written += bytes.len() as u64,
             Err(error) => {
-                tell!("verbena: the trace ends: {}: {error}", self.file.path().display());
-                self.on.store(0, Ordering::Relaxed);
                 self.lost = error.raw_os_error().unwrap_or(libc::EIO);
+                self.on.store(0, Ordering::Relaxed);
+                let (path, error) = (self.file.path(), claimed::told(error));
+                tell!("verbena: the trace ends: {}: {error}", path.display());
             }
         }
     }
 
     /// Why it is not complete.
     pub fn lost(&self) -> Option<io::Error> {
-        (self.lost != 0).then(|| io::Error::from_raw_os_error(self.lost))
+        (self.lost != 0).then(|| claimed::told(io::Error::from_raw_os_error(self.lost)))
     }
 
     /// A completion is to be written; when too many wait to be reaped, its times are not known.

@@ -127,6 +127,7 @@ fn the_link_of_a_port_is_that_of_its_interface() {
             "$@" || true; echo "not: $what: $said"; false
         }
         ports() { "$VERBENA" link --net one; }
+        downed() { "$VERBENA" run -q --net one -- cat /sys/class/infiniband/verbena0/ports/$1/counters/link_downed; }
         state() { "$VERBENA" run -q --net one -- ibv_devinfo -d verbena0 -i 1; }
         "$VERBENA" run -q --net one --port 0=packet:eth0 --port 0.2=tap:tap0 -- ibv_asyncwatch -d verbena0 >events &
         held=$!
@@ -144,6 +145,8 @@ fn the_link_of_a_port_is_that_of_its_interface() {
         what='a signal' said='verbena0/1 up'; until_said ports
         said=PORT_ACTIVE; until_said state
         said='PORT_ACTIVE (9), port 1'; until_said cat events
+        what='downs of verbena0/1' said=1; until_said downed 1
+        [ "$(downed 2)" = 0 ] || { downed 2; echo 'verbena0/2 began without a link, and has not lost it'; false; }
         "$VERBENA" link --net one verbena0/1 down
         ip link set eth0 down
         ip link set eth0 up

@@ -74,9 +74,9 @@ pub(super) trait Wire: Send {
     fn peer(&self) -> u64 {
         1
     }
-    /// Whether it has a link. Frames that are sent to one that has none are lost.
-    fn has_link(&mut self) -> bool {
-        true
+    /// The number of its link, which is another one whenever it was lost; `None`: it has none, and frames are lost.
+    fn link(&mut self) -> Option<u64> {
+        Some(1)
     }
     /// Reads the next frame without waiting; none if there is none. What is longer than `into` is lost.
     fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>>;
@@ -125,7 +125,7 @@ fn connect(port: PortId, host: Host, mut wire: Box<dyn Wire>) -> io::Result<Open
     let here = Arc::new(here);
     let inbox = Arc::new(Mutex::new(Inbox::new(&here)));
     Inbox::note(&inbox, there.as_fd())?;
-    let link = wire.has_link();
+    let link = wire.link();
     let mut receiver = EthernetReceiver {
         link,
         out: Out { wire, unsent: 0 },
@@ -136,7 +136,7 @@ fn connect(port: PortId, host: Host, mut wire: Box<dyn Wire>) -> io::Result<Open
         mac: host.mac,
         answered: if host.answers { host.gids.clone() } else { Vec::new() },
         asked: VecDeque::new(),
-        peer: 0,
+        peer: None,
         unannounced: None,
         batch: vec![0; LARGEST],
     };
@@ -148,7 +148,7 @@ fn connect(port: PortId, host: Host, mut wire: Box<dyn Wire>) -> io::Result<Open
         setting,
         gids,
         mtu,
-        link,
+        link: link.is_some(),
         descriptors: vec![there],
         shared: None,
         receiver: Box::new(receiver),
@@ -202,8 +202,8 @@ pub(super) fn ask(sockets: &[BorrowedFd<'_>], own: &GidEntry, ip: &Gid) -> io::R
 
 /// The keeper's side.
 struct EthernetReceiver {
-    /// Whether the medium had a link when it was looked at last.
-    link: bool,
+    /// The medium's link when it was looked at last.
+    link: Option<u64>,
     out: Out,
     /// Where the frames of the processes come.
     here: Arc<OwnedFd>,
@@ -216,8 +216,8 @@ struct EthernetReceiver {
     answered: Vec<GidEntry>,
     /// Whom processes have asked for.
     asked: VecDeque<Place>,
-    /// The peer when it was looked at last.
-    peer: u64,
+    /// The link and its peer when they were looked at last.
+    peer: Option<(u64, u64)>,
     /// It has not been told of the port's addresses: when that is tried.
     unannounced: Option<u64>,
     batch: Vec<u8>,
@@ -243,7 +243,6 @@ impl Receiver for EthernetReceiver {
     }
 
     fn receive(&mut self, port: PortId, into: &mut Arrivals) -> io::Result<bool> {
-        self.link = self.out.wire.has_link();
         self.ask_again();
         self.out.unsent += self.out.wire.flush();
         let sent = self.send_given();
@@ -257,7 +256,8 @@ impl Receiver for EthernetReceiver {
         Ok(came? | sent)
     }
 
-    fn has_link(&self) -> bool {
+    fn link(&mut self) -> Option<u64> {
+        self.link = self.out.wire.link();
         self.link
     }
 
@@ -344,10 +344,10 @@ impl EthernetReceiver {
     /// Tells a peer that has come, or a link that is there again, of the port's addresses, and asks for those that are looked for.
     /// A medium that refuses that is tried again.
     fn announce(&mut self) {
-        let peer = if self.link { self.out.wire.peer() } else { 0 };
+        let peer = self.link.zip(Some(self.out.wire.peer()).filter(|&peer| peer != 0));
         if std::mem::replace(&mut self.peer, peer) != peer {
             self.neighbours.forget();
-            self.unannounced = (peer != 0).then_some(0);
+            self.unannounced = peer.map(|_| 0);
         }
         let Some(due) = self.unannounced else { return };
         let now = now_ns();

@@ -19,7 +19,7 @@
 //! | `inbox`, `alarm` | what processes give them to send; when they are to go on |
 //! | `dgram`, `stream` | such frames in UNIX sockets, as QEMU has them |
 //! | `tap`, `packet`, `uncut` | such frames at the other end of a network interface, and on its link; messages that it has not cut |
-//! | `carrier` | whether a network interface has a link |
+//! | `interface_link` | whether a network interface has a link |
 //!
 //! A new medium is a file here, a variant of [`MediumSpec`] and [`Kind`], and its arms in `medium`.
 
@@ -29,11 +29,11 @@ mod any_tests;
 mod area;
 mod arrivals;
 mod batch;
-mod carrier;
 mod dgram;
 mod ethernet;
 mod identity;
 mod inbox;
+mod interface_link;
 pub(crate) mod medium;
 mod message;
 mod neighbours;

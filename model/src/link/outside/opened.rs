@@ -49,9 +49,9 @@ pub trait Receiver: Send {
     /// Reads some of what has come, without waiting, and [takes](Arrivals::take) the frames in it. False: nothing is left.
     fn receive(&mut self, port: PortId, into: &mut Arrivals) -> io::Result<bool>;
 
-    /// Whether the medium had a link when [`receive`](Self::receive) was called last.
-    fn has_link(&self) -> bool {
-        true
+    /// The number of the medium's link, which is another one whenever it was lost; `None`: it has none.
+    fn link(&mut self) -> Option<u64> {
+        Some(1)
     }
 
     /// Sends what processes have given to be sent by this thread: one of them may wait for that, and have the cards for

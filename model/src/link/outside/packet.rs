@@ -11,8 +11,8 @@ use rustix::net::{
     sendmsg, socket_with, sockopt, AddressFamily, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType,
 };
 
-use super::carrier::Carrier;
 use super::ethernet::{Found, Host, Wire};
+use super::interface_link::InterfaceLink;
 use super::message::{mtu_of, set};
 use super::opened::{path_mtu, Failed};
 use super::uncut::Uncut;
@@ -33,7 +33,7 @@ struct Packet {
     name: String,
     /// The interface's number, which no later one of its name has.
     index: u32,
-    carrier: Carrier,
+    link: InterfaceLink,
     /// What of a message has no place where a frame is wanted.
     rest: Vec<u8>,
     /// A message whose frames are given, and their tag.
@@ -73,9 +73,9 @@ impl Packet {
         })?;
         let failed = |error| (format!("opening the interface {name}"), error);
         let index = name_to_index(&socket, name).map_err(|error| failed(error.into()))?;
-        let carrier = Carrier::of(name).map_err(failed)?;
+        let link = InterfaceLink::of(name, false).map_err(failed)?;
         let rest = vec![0; LONGEST_MESSAGE];
-        let packet = Packet { socket, name: name.to_owned(), index, carrier, rest, uncut: None };
+        let packet = Packet { socket, name: name.to_owned(), index, link, rest, uncut: None };
         packet.bind(mac).map_err(failed)?;
         Ok(packet)
     }
@@ -182,11 +182,11 @@ fn for_host(mac: [u8; 6]) -> [libc::sock_filter; 8] {
 
 impl Wire for Packet {
     fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
-        [self.socket.as_fd(), self.carrier.as_fd()].map(|own| (own, PollFlags::IN)).into()
+        [self.socket.as_fd(), self.link.as_fd()].map(|own| (own, PollFlags::IN)).into()
     }
 
-    fn has_link(&mut self) -> bool {
-        self.carrier.is_up()
+    fn link(&mut self) -> Option<u64> {
+        self.link.look()
     }
 
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {

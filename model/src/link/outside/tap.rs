@@ -8,8 +8,8 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use rustix::event::PollFlags;
 
-use super::carrier::Carrier;
 use super::ethernet::{Found, Host, Wire};
+use super::interface_link::InterfaceLink;
 use super::message::mtu_of;
 use super::opened::path_mtu;
 use crate::address::Guids;
@@ -18,7 +18,7 @@ use crate::packet::PortId;
 /// A TAP interface, held.
 struct Tap {
     file: File,
-    carrier: Carrier,
+    link: InterfaceLink,
 }
 
 /// Opens it.
@@ -36,9 +36,10 @@ pub(super) fn open(card: (PortId, Guids), name: &str) -> Found {
         };
         (what, error)
     })?;
-    let carrier =
-        Carrier::of(name).map_err(|error| (format!("asking whether the interface {name} is up"), error))?;
-    Ok((Box::new(Tap { file, carrier }), Host::own(card, path_mtu(mtu_of(name).unwrap_or(1500)))))
+    // Where it is moved to, its file works as before.
+    let link = InterfaceLink::of(name, true);
+    let link = link.map_err(|error| (format!("asking whether the interface {name} is up"), error))?;
+    Ok((Box::new(Tap { file, link }), Host::own(card, path_mtu(mtu_of(name).unwrap_or(1500)))))
 }
 
 /// Opens a TAP interface of this process's network namespace, or makes it, with these flags (IFF_TAP and others). Reads and
@@ -65,11 +66,11 @@ pub fn open_tap(name: &str, flags: libc::c_int) -> io::Result<File> {
 
 impl Wire for Tap {
     fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
-        [self.file.as_fd(), self.carrier.as_fd()].map(|own| (own, PollFlags::IN)).into()
+        [self.file.as_fd(), self.link.as_fd()].map(|own| (own, PollFlags::IN)).into()
     }
 
-    fn has_link(&mut self) -> bool {
-        self.carrier.is_up()
+    fn link(&mut self) -> Option<u64> {
+        self.link.look()
     }
 
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {

@@ -138,7 +138,7 @@ fn check(which: &Which, held: &Held) -> Result<()> {
     }
     if info.wire.outside(port).is_some() {
         bail!(
-            "{} is connected to something outside of the net, and carries RoCE alone: take another port",
+            "{} leads outside, where the kernel has interfaces of its own: take a port of the net",
             which.port
         );
     }

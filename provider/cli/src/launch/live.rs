@@ -151,8 +151,9 @@ impl Counted for Counters {
         }
         for (directory, table) in [("counters", PORT.as_slice()), ("hw_counters", &HARDWARE)] {
             let values = table.iter().map(|counter| (counter.name, counter.of(counters)));
-            // Every other change is that to down.
-            let downed = (directory == "counters").then_some((LINK_DOWNED, u64::from(changes.div_ceil(2))));
+            // Every other change is that to down; the first one is not, of a port that began without a link.
+            let downs = (u64::from(changes) + u64::from(!up)) / 2;
+            let downed = (directory == "counters").then_some((LINK_DOWNED, downs));
             for (name, value) in values.chain(downed) {
                 let written = self.written.entry((port, directory, name)).or_default();
                 if *written != value {

@@ -60,9 +60,9 @@ pub fn link(args: LinkArgs) -> Result<u8> {
     let socket = net.socket();
     if let (Some(PortName(port)), Some(to)) = (args.port, args.to) {
         let up = plug(&socket, port, to == To::Down)?;
-        if to == To::Up && !up {
+        if to == To::Up && cables(&socket)?.contains(&(port, false)) {
             model::tell!(
-                "verbena: {} is plugged in, and down still: there is no link at its other end",
+                "verbena: {} is plugged in, and down still: the interface that it leads to is down, or has no signal",
                 PortName(port)
             );
         }
