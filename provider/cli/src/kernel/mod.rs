@@ -138,7 +138,7 @@ fn check(which: &Which, held: &Held) -> Result<()> {
     }
     if info.wire.outside(port).is_some() {
         bail!(
-            "{} leads outside, where the kernel has interfaces of its own: take a port of the net",
+            "{} leads outside of the net, where the kernel has interfaces of its own: take another port",
             which.port
         );
     }
