@@ -146,12 +146,14 @@ struct Port {
     told: Option<u64>,
     /// Neighbours that have answered, of which the cards do not know yet.
     found: Vec<Gid>,
+    /// What comes is read by programs that poll.
+    left: bool,
 }
 
 impl Port {
     fn new((id, mut receiver): (PortId, Box<dyn Receiver>)) -> Port {
         let link = receiver.link();
-        Port { id, receiver, failed: 0, gone: Vec::new(), link, told: link, found: Vec::new() }
+        Port { id, receiver, failed: 0, gone: Vec::new(), link, told: link, found: Vec::new(), left: false }
     }
 
     /// Whether there is something to tell the cards.
@@ -165,10 +167,13 @@ impl Port {
         all.filter(|(descriptor, _)| !self.gone.contains(&descriptor.as_raw_fd()))
     }
 
-    /// Whether what has come is read by programs that poll.
-    fn is_left_to_programs(&self, net: &Net, now: u64) -> bool {
+    /// What comes is left to programs that poll, while they do, but for news of the link.
+    fn leave_to_programs(&mut self, net: &Net, now: u64) {
         let area = net.link.outside().port(self.id);
-        area.is_some_and(|area| area.reading().is_left_to_programs(now))
+        self.left = area.is_some_and(|area| area.reading().is_left_to_programs(now));
+        if self.left {
+            self.link = self.receiver.link();
+        }
     }
 
     /// Tells the cards of neighbours that were found, and of the link, if they can be had.
@@ -224,19 +229,15 @@ fn receive(segment: Arc<Segment>, ports: Vec<(PortId, Box<dyn Receiver>)>, stop:
         let mut entries = vec![PollFd::new(stop, PollFlags::IN)];
         let mut owners = Vec::new();
         let now = now_ns();
-        let mut left = false;
-        for (index, port) in ports.iter().enumerate() {
-            if port.is_left_to_programs(runner.net(), now) {
-                left = true;
-                continue;
-            }
+        ports.iter_mut().for_each(|port| port.leave_to_programs(runner.net(), now));
+        for (index, port) in ports.iter().enumerate().filter(|(_, port)| !port.left) {
             for (descriptor, flags) in port.descriptors() {
                 owners.push((index, descriptor.as_raw_fd()));
                 entries.push(PollFd::from_borrowed_fd(descriptor, flags));
             }
         }
         let waits = runner.has_pending() || ports.iter().any(Port::has_news);
-        let wait = match left {
+        let wait = match ports.iter().any(|port| port.left) {
             true => Some(outside::FRESH as i64),
             false if now.wrapping_sub(last) < SPIN => Some(0),
             false => waits.then_some(AGAIN.subsec_nanos().into()),
@@ -258,6 +259,8 @@ fn receive(segment: Arc<Segment>, ports: Vec<(PortId, Box<dyn Receiver>)>, stop:
                 let port = &mut ports[index];
                 let turn = guarded(Ok(()), || take_turn(&runner, port, &mut arrivals, &mut stuck));
                 port.judge((descriptor, events), &turn);
+                // A peer may have gone, or come.
+                port.link = port.receiver.link();
             }
         }
         guarded((), || ports.iter_mut().for_each(|port| port.tell(&runner)));

@@ -1,8 +1,9 @@
 //! The thread that receives, and media that go.
 
+use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::*;
 use crate::attach::PrivateNet;
@@ -94,4 +95,63 @@ fn a_medium_that_is_gone_is_not_asked_for_ever() {
     drop(end);
     thread.join().unwrap();
     assert_eq!(asked.load(Ordering::Relaxed), FAILURES);
+}
+
+/// A medium of which nothing but news of its link comes, which is what a test says.
+struct Linked {
+    descriptor: OwnedFd,
+    link: Arc<AtomicU32>,
+    /// How often it was looked at.
+    looked: Arc<AtomicU32>,
+}
+
+impl Receiver for Linked {
+    fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
+        vec![(self.descriptor.as_fd(), PollFlags::IN)]
+    }
+
+    fn receive(&mut self, _: PortId, _: &mut Arrivals) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    fn link(&mut self) -> Option<u64> {
+        self.looked.fetch_add(1, Ordering::Relaxed);
+        Some(u64::from(self.link.load(Ordering::Relaxed))).filter(|&link| link != 0)
+    }
+}
+
+#[test]
+fn a_link_is_followed_while_a_program_polls_without_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_net, segment) = net(directory.path());
+    let [link, looked] = [1, 0].map(|number| Arc::new(AtomicU32::new(number)));
+    let (descriptor, mut news) = UnixStream::pair().unwrap();
+    let linked =
+        Linked { descriptor: descriptor.into(), link: Arc::clone(&link), looked: Arc::clone(&looked) };
+    let (kind, sports) = (outside::Kind::Udp, Vec::new());
+    let setting = outside::Setting { kind, mac: [2; 6], sports, window: 1 << 16 };
+    let runner = Runner::new(Membership::new(Arc::clone(&segment)));
+    let area = runner.net().link.outside();
+    area.set(PORT, &setting, 0..1, None);
+    let (stop, end) = UnixStream::pair().unwrap();
+    let stop = OwnedFd::from(stop);
+    let polls = AtomicBool::new(true);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while polls.load(Ordering::Relaxed) {
+                drop(area.port(PORT).unwrap().reading().begin_polling(now_ns()));
+            }
+        });
+        let keeper = Arc::clone(&segment);
+        threads.spawn(|| receive(keeper, vec![(PORT, Box::new(linked) as _)], &stop));
+        let begun = eventually(|| looked.load(Ordering::Relaxed) != 0);
+        let told = [(0, false), (2, true)].map(|(number, has_link)| {
+            link.store(number, Ordering::Relaxed);
+            news.write_all(b"changed").unwrap();
+            eventually(|| runner.control(|world, _| world.cards[0].has_link(0)).unwrap() == has_link)
+        });
+        polls.store(false, Ordering::Relaxed);
+        drop(end);
+        assert!(begun && told == [true; 2], "{begun}, {told:?}");
+    });
 }

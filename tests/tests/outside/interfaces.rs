@@ -129,20 +129,30 @@ fn the_link_of_a_port_is_that_of_its_interface() {
         ports() { "$VERBENA" link --net one; }
         downed() { "$VERBENA" run -q --net one -- cat /sys/class/infiniband/verbena0/ports/$1/counters/link_downed; }
         state() { "$VERBENA" run -q --net one -- ibv_devinfo -d verbena0 -i 1; }
-        "$VERBENA" run -q --net one --port 0=packet:eth0 --port 0.2=tap:tap0 -- ibv_asyncwatch -d verbena0 >events &
+        "$VERBENA" run -q --net one --port 0=packet:eth0 --port 0.2=tap:tap0 --port 1=udp:192.0.2.1 --port 1.2=stream:peer -- \
+            ibv_asyncwatch -d verbena0 >events &
         held=$!
         what='at first' said='verbena0/1 up'; until_said ports
+        said='verbena1/1 up'; until_said ports
+        said='verbena1/2 down'; until_said ports
+        python3 -c "$PEER" &
+        peer=$!
+        what='a peer' said='verbena1/2 up'; until_said ports
+        kill $peer
+        what='no peer' said='verbena1/2 down'; until_said ports
         said='verbena0/2 down'; until_said ports
         ip link set tap0 up
         what='tap0 up' said='verbena0/2 up'; until_said ports
         on_two ip link set eth0 down
         what='no signal' said='verbena0/1 down'; until_said ports
+        said='verbena1/1 down'; until_said ports
         said=PORT_DOWN; until_said state
         said='PORT_ERR (10), port 1'; until_said cat events
         "$VERBENA" link --net one verbena0/1 up
         said='verbena0/1 down'; until_said ports
         on_two ip link set eth0 up
         what='a signal' said='verbena0/1 up'; until_said ports
+        said='verbena1/1 up'; until_said ports
         said=PORT_ACTIVE; until_said state
         said='PORT_ACTIVE (9), port 1'; until_said cat events
         what='downs of verbena0/1' said=1; until_said downed 1
@@ -168,6 +178,14 @@ fn the_link_of_a_port_is_that_of_its_interface() {
     let said = in_own_network(&[TWO_KERNELS, script].concat(), directory.path(), 2 * LIMIT);
     assert_eq!(said.matches("100 iters in").count(), 2, "{said}");
 }
+
+/// Connects to the socket of a port, and waits.
+const PEER: &str = "
+import socket, time
+peer = socket.socket(socket.AF_UNIX)
+peer.connect('peer')
+time.sleep(1000)
+";
 
 /// Of packets that the other side's kernel sends at once, the interface at the end of a cable between namespaces gives one message: it is
 /// cut, as that of a real network would be.
@@ -240,6 +258,7 @@ fn attempt(script: &str, directory: &Path, limit: Duration) -> Ended {
         .current_dir(directory)
         .env("VERBENA", verbena())
         .env("ASK", ASK)
+        .env("PEER", PEER)
         .env("PINGPONG", PINGPONG)
         .env("XDG_RUNTIME_DIR", directory);
     Program::start(command).wait(limit)

@@ -70,11 +70,7 @@ pub(super) trait Wire: Send {
     fn keeps(&self) -> bool {
         self.due().is_some()
     }
-    /// The number of the peer that the medium leads to; 0: there is none now.
-    fn peer(&self) -> u64 {
-        1
-    }
-    /// The number of its link, which is another one whenever it was lost; `None`: it has none, and frames are lost.
+    /// See [`Receiver::link`]. Without one frames are lost.
     fn link(&mut self) -> Option<u64> {
         Some(1)
     }
@@ -128,6 +124,7 @@ fn connect(port: PortId, host: Host, mut wire: Box<dyn Wire>) -> io::Result<Open
     let link = wire.link();
     let mut receiver = EthernetReceiver {
         link,
+        announced: None,
         out: Out { wire, unsent: 0 },
         here,
         inbox,
@@ -136,7 +133,6 @@ fn connect(port: PortId, host: Host, mut wire: Box<dyn Wire>) -> io::Result<Open
         mac: host.mac,
         answered: if host.answers { host.gids.clone() } else { Vec::new() },
         asked: VecDeque::new(),
-        peer: None,
         unannounced: None,
         batch: vec![0; LARGEST],
     };
@@ -204,6 +200,8 @@ pub(super) fn ask(sockets: &[BorrowedFd<'_>], own: &GidEntry, ip: &Gid) -> io::R
 struct EthernetReceiver {
     /// The medium's link when it was looked at last.
     link: Option<u64>,
+    /// The one that was told of the port's addresses, or is to be.
+    announced: Option<u64>,
     out: Out,
     /// Where the frames of the processes come.
     here: Arc<OwnedFd>,
@@ -216,9 +214,7 @@ struct EthernetReceiver {
     answered: Vec<GidEntry>,
     /// Whom processes have asked for.
     asked: VecDeque<Place>,
-    /// The link and its peer when they were looked at last.
-    peer: Option<(u64, u64)>,
-    /// It has not been told of the port's addresses: when that is tried.
+    /// It has not been told of them: when that is tried.
     unannounced: Option<u64>,
     batch: Vec<u8>,
 }
@@ -246,8 +242,9 @@ impl Receiver for EthernetReceiver {
         self.ask_again();
         self.out.unsent += self.out.wire.flush();
         let sent = self.send_given();
-        // Before a new peer makes the old ones forgotten.
+        // Before a new link makes the neighbours of the old one forgotten.
         self.tell(into);
+        self.announce();
         let came = self.take(port, into);
         self.tell(into);
         self.set_alarm();
@@ -258,6 +255,7 @@ impl Receiver for EthernetReceiver {
 
     fn link(&mut self) -> Option<u64> {
         self.link = self.out.wire.link();
+        self.set_alarm();
         self.link
     }
 
@@ -315,10 +313,7 @@ impl EthernetReceiver {
             if into.bytes.len() - start <= LONGEST_FRAME {
                 break;
             }
-            let received = self.out.wire.receive(&mut into.bytes[start..]);
-            // The frame may be a new peer's first one.
-            self.announce();
-            let Some(len) = received? else { return Ok(false) };
+            let Some(len) = self.out.wire.receive(&mut into.bytes[start..])? else { return Ok(false) };
             let range = start..start + len;
             let frame = &into.bytes[range.clone()];
             // For this port, or for a group.
@@ -341,13 +336,11 @@ impl EthernetReceiver {
         self.neighbours.receive(now_ns(), frame, ours, &mut |frame: &[u8]| out.put(frame))
     }
 
-    /// Tells a peer that has come, or a link that is there again, of the port's addresses, and asks for those that are looked for.
-    /// A medium that refuses that is tried again.
+    /// Tells a new link of the port's addresses, and asks for those that are looked for. A medium that refuses that is tried again.
     fn announce(&mut self) {
-        let peer = self.link.zip(Some(self.out.wire.peer()).filter(|&peer| peer != 0));
-        if std::mem::replace(&mut self.peer, peer) != peer {
+        if std::mem::replace(&mut self.announced, self.link) != self.link {
             self.neighbours.forget();
-            self.unannounced = peer.map(|_| 0);
+            self.unannounced = self.link.map(|_| 0);
         }
         let Some(due) = self.unannounced else { return };
         let now = now_ns();
@@ -388,7 +381,8 @@ impl EthernetReceiver {
     fn set_alarm(&mut self) {
         // Whoever was found while frames were forwarded is told of at once.
         let found = self.asked.iter().any(|at| self.neighbours.knows(at)).then(now_ns);
-        let all = [self.neighbours.due(), self.out.wire.due(), self.unannounced, found];
+        let changed = (self.announced != self.link).then(now_ns);
+        let all = [self.neighbours.due(), self.out.wire.due(), self.unannounced, changed, found];
         let due = all.into_iter().flatten().min();
         due.into_iter().for_each(|due| self.alarm.set(due));
     }

@@ -109,11 +109,17 @@ fn each_peer_is_told_of_the_addresses() {
     let (wire, host) = stream::open((PORT, Guids::INSIDE), &path).expect("a socket");
     let (mac, own) = (host.mac, host.gids.iter().map(|own| own.gid).collect::<Vec<_>>());
     let mut opened = open(PORT, host, wire).expect("a port");
-    for _ in 0..2 {
+    for before in 0..2 {
         let mut peer = UnixStream::connect(&path).expect("the port listens");
         peer.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
         let mut arrivals = Arrivals::default();
-        while opened.receiver.receive(PORT, &mut arrivals).expect("no error") {}
+        // The second one takes the place of the first in one turn, and is told in the next.
+        for _ in 0..=before {
+            opened.receiver.link();
+            expect_ready(opened.receiver.descriptors(), 20, "nothing tells of a peer");
+            while opened.receiver.receive(PORT, &mut arrivals).expect("no error") {}
+            opened.receiver.link();
+        }
         let mut told = Vec::new();
         for _ in 0..own.len() {
             let mut length = [0; 4];

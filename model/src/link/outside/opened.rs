@@ -49,7 +49,7 @@ pub trait Receiver: Send {
     /// Reads some of what has come, without waiting, and [takes](Arrivals::take) the frames in it. False: nothing is left.
     fn receive(&mut self, port: PortId, into: &mut Arrivals) -> io::Result<bool>;
 
-    /// The number of the medium's link, which is another one whenever it was lost; `None`: it has none.
+    /// The number of the medium's link, which is another one whenever it was lost, or leads to another peer; `None`: it has none.
     fn link(&mut self) -> Option<u64> {
         Some(1)
     }

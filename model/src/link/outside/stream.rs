@@ -1,5 +1,6 @@
 //! The medium `stream:PATH`: frames in a UNIX stream, each after its length in four bytes, as QEMU's `-netdev stream` has
-//! it. The port listens; a peer that connects when there is one already takes its place, once what that one has sent is read.
+//! it. The port listens, and has a link while a peer is connected; one that connects when there is one already takes its place,
+//! once what that one has sent is read.
 
 use std::io;
 use std::net::Shutdown;
@@ -7,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use rustix::event::PollFlags;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
@@ -77,23 +78,30 @@ impl Wire for Stream {
         peer.send(frame)
     }
 
-    fn peer(&self) -> u64 {
-        self.peer.as_ref().map_or(0, |_| self.peers)
-    }
-
-    fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
-        loop {
-            if let Some(peer) = &mut self.peer {
-                match peer.receive(into) {
-                    Ok(None) => {}
-                    Ok(found) => return Ok(found),
-                    Err(_) => self.peer = None,
-                }
-            }
-            let Ok((socket, _)) = self.listener.accept() else { return Ok(None) };
+    fn link(&mut self) -> Option<u64> {
+        if self.peer.is_none() {
+            let (socket, _) = self.listener.accept().ok()?;
             self.peer = Some(Peer { socket, read: Vec::new(), taken: 0, unsent: Vec::new(), closed: false });
             self.peers += 1;
         }
+        Some(self.peers)
+    }
+
+    fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        match self.peer.as_mut().map(|peer| peer.receive(into)) {
+            Some(Ok(Some(len))) => return Ok(Some(len)),
+            Some(Ok(None)) if !self.has_successor() => {}
+            _ => self.peer = None,
+        }
+        Ok(None)
+    }
+}
+
+impl Stream {
+    /// Whether another peer waits for the place of the one that is connected.
+    fn has_successor(&self) -> bool {
+        let mut polled = [PollFd::new(&self.listener, PollFlags::IN)];
+        rustix::event::poll(&mut polled, Some(&Timespec::default())) == Ok(1)
     }
 }
 
@@ -195,9 +203,11 @@ mod tests {
                     .expect("it is read");
             }
         };
+        assert_eq!(wire.link(), None);
         let mut first = UnixStream::connect(&path).expect("the port listens");
         give(&mut first, 1);
         let mut frame = [0; 100];
+        let link = wire.link().expect("a peer");
         assert_eq!(wire.receive(&mut frame).expect("no error"), Some(60));
         drop(first);
         wire.send(&[9; 60]).expect_err("nobody takes it");
@@ -205,9 +215,13 @@ mod tests {
         let mut second = UnixStream::connect(&path).expect("the port listens");
         give(&mut second, 2);
         let mut came = vec![frame[0]];
-        while let Some(len) = wire.receive(&mut frame).expect("no error") {
-            assert_eq!(len, 60);
-            came.push(frame[0]);
+        for sent in [&[1; 10][1..], &[2; 10]] {
+            while let Some(len) = wire.receive(&mut frame).expect("no error") {
+                assert_eq!(len, 60);
+                came.push(frame[0]);
+            }
+            assert!(came.ends_with(sent));
+            assert_ne!(wire.link().expect("a peer"), link);
         }
         assert_eq!(came, [[1; 10], [2; 10]].concat());
         wire.send(&[9; 60]).expect("the second takes it");
@@ -221,7 +235,7 @@ mod tests {
         let (mut wire, _) = open((PortId { card: 0, port: 0 }, Guids::INSIDE), &path).expect("a socket");
         let mut peer = UnixStream::connect(&path).expect("the port listens");
         peer.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
-        assert_eq!(wire.receive(&mut [0; 100]).expect("no error"), None);
+        assert!(wire.link().is_some());
         // More than the kernel keeps for a peer that does not read.
         (0..MANY).for_each(|n| wire.send(&[n as u8; 1000]).expect("it is sent, or waits"));
         let wants_room = |wire: &dyn Wire| {

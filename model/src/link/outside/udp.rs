@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use super::area::{Kind, OutsidePort, Setting};
 use super::arrivals::Arrivals;
 use super::batch::Batch;
+use super::interface_link::InterfaceLink;
 use super::message::{self, set};
 use super::opened::{path_mtu, Failed, Opened, Receiver};
 use crate::address::gid_of;
@@ -71,13 +72,21 @@ pub fn open(port: PortId, address: IpAddr) -> Result<Opened, Failed> {
         let error = io::ErrorKind::AddrInUse.into();
         return Err((format!("no UDP port of {address} from {} on is free", SPORTS.start()), error));
     }
+    let interface = message::interface_of(address);
+    let mtu = interface.as_deref().and_then(|name| message::mtu_of(name).ok()).unwrap_or(1500);
+    // An address of none stays within the machine.
+    let interface = interface.unwrap_or_else(|| "lo".to_owned());
+    let link = InterfaceLink::of(&interface, false);
+    let mut link =
+        link.map_err(|error| (format!("asking whether the interface {interface} is up"), error))?;
     let gid = gid_of(address);
     let window = (room / 4).clamp(*WINDOW.start(), *WINDOW.end()) as u32;
     let setting = Setting { kind: Kind::Udp, mac: mac(&gid), sports, window };
     let shared = receiver.try_clone().map_err(|error| ("copying a descriptor".to_owned(), error))?;
-    let receiver = Box::new(UdpReceiver { socket: receiver, reader: Reader::new(address) });
-    let (gids, mtu) = (vec![GidEntry::new(gid)], mtu(address));
-    Ok(Opened { port, setting, gids, mtu, link: true, descriptors, shared: Some(shared), receiver })
+    let has_link = link.look().is_some();
+    let receiver = Box::new(UdpReceiver { socket: receiver, link, reader: Reader::new(address) });
+    let (gids, mtu) = (vec![GidEntry::new(gid)], path_mtu(mtu));
+    Ok(Opened { port, setting, gids, mtu, link: has_link, descriptors, shared: Some(shared), receiver })
 }
 
 /// Why an address cannot be had, and what to do.
@@ -134,12 +143,6 @@ fn mac(gid: &[u8; 16]) -> [u8; 6] {
     [2, 0x56, 0x42, 0xff, gid[14], gid[15]]
 }
 
-/// The largest path MTU whose packets pass the interface that has the address.
-fn mtu(address: IpAddr) -> u32 {
-    let interface = message::interface_of(address);
-    path_mtu(interface.and_then(|name| message::mtu_of(&name).ok()).unwrap_or(1500))
-}
-
 /// Chooses among the source ports of the senders.
 pub(super) fn direct(port: &OutsidePort, path: &mut Path) {
     path.udp_sport = port.sport(usize::from(path.udp_sport) % port.descriptors().len());
@@ -194,12 +197,18 @@ fn wait_for_room(socket: BorrowedFd<'_>) {
 
 struct UdpReceiver {
     socket: OwnedFd,
+    /// That of the interface which has the address.
+    link: InterfaceLink,
     reader: Reader,
 }
 
 impl Receiver for UdpReceiver {
     fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
-        vec![(self.socket.as_fd(), PollFlags::IN)]
+        [self.socket.as_fd(), self.link.as_fd()].map(|own| (own, PollFlags::IN)).into()
+    }
+
+    fn link(&mut self) -> Option<u64> {
+        self.link.look()
     }
 
     fn receive(&mut self, port: PortId, into: &mut Arrivals) -> io::Result<bool> {

@@ -62,7 +62,7 @@ pub fn link(args: LinkArgs) -> Result<u8> {
         let up = plug(&socket, port, to == To::Down)?;
         if to == To::Up && cables(&socket)?.contains(&(port, false)) {
             model::tell!(
-                "verbena: {} is plugged in, and down still: the interface that it leads to is down, or has no signal",
+                "verbena: {} is plugged in, and down still: the interface that it leads to is down or has no signal, or nobody is connected to its socket",
                 PortName(port)
             );
         }
