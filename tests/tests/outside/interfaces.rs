@@ -173,6 +173,19 @@ fn the_link_of_a_port_is_that_of_its_interface() {
         two $PINGPONG -d verbena1 -g 0 -c -n 100 -p 18515 192.0.2.1 || { cat out; false; }
         wait $server || { cat out; false; }
         cat out
+        ip link set tap0 up
+        what='before they go' said='verbena0/2 up'; until_said ports
+        ip link set tap0 netns $two
+        sleep 0.3
+        ports | grep -q 'verbena0/2 up' || { ports; echo 'verbena0/2 has a link wherever its TAP is'; false; }
+        on_two ip link del tap0
+        what='deleted' said='verbena0/2 down'; until_said ports
+        ip addr del 192.0.2.1/24 dev eth0
+        what='an address that goes' said='verbena1/1 down'; until_said ports
+        ip link add other type veth peer name end
+        ip addr add 192.0.2.1/24 dev other
+        ip link set end up; ip link set other up
+        what='and comes elsewhere' said='verbena1/1 up'; until_said ports
         kill $held
     "#;
     let said = in_own_network(&[TWO_KERNELS, script].concat(), directory.path(), 2 * LIMIT);

@@ -1,6 +1,7 @@
-//! Whether a network interface has a link, as the kernel tells of it (rtnetlink(7)).
+//! Whether a network interface, or the one that has an address, has a link, as the kernel tells of it (rtnetlink(7)).
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
@@ -10,10 +11,14 @@ use rustix::net::{
     bind, recv, send, socket_with, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType,
 };
 
-/// Changes of interfaces (linux/rtnetlink.h).
+use super::message::interface_of;
+
+/// Changes of interfaces, and of their addresses (linux/rtnetlink.h).
 const RTMGRP_LINK: u32 = 1;
-/// It is up, and its cable has a signal (linux/if.h).
-const UP: u32 = libc::IFF_UP as u32 | 1 << 16;
+const RTMGRP_IPV4_IFADDR: u32 = 0x10;
+const RTMGRP_IPV6_IFADDR: u32 = 0x100;
+/// An interface is up, and its cable has a signal: IFF_UP and IFF_LOWER_UP (linux/if.h).
+pub(super) const HAS_LINK: u32 = libc::IFF_UP as u32 | 1 << 16;
 const ERROR: u16 = libc::NLMSG_ERROR as u16;
 /// Bytes of `nlmsghdr`, and of it and `ifinfomsg`: all that is looked at.
 const HEADER: usize = 16;
@@ -23,23 +28,45 @@ const MESSAGE: usize = 32;
 pub(super) struct InterfaceLink {
     socket: OwnedFd,
     index: u32,
-    /// It has one when the namespace has no such interface any more.
-    elsewhere: bool,
-    up: bool,
-    /// How often it came up.
-    number: u64,
+    /// The namespace has no such interface any more.
+    gone: bool,
+    state: State,
     /// Some changes were not told.
     missed: bool,
 }
 
+/// A link, and how often it came up.
+#[derive(Default)]
+struct State {
+    up: bool,
+    number: u64,
+}
+
+impl State {
+    fn set(&mut self, up: bool) {
+        self.number += u64::from(up && !self.up);
+        self.up = up;
+    }
+
+    fn link(&self) -> Option<u64> {
+        self.up.then_some(self.number)
+    }
+}
+
+/// A socket to which the kernel tells changes.
+fn changes(groups: u32) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+    bind(&socket, &SocketAddrNetlink::new(0, groups))?;
+    Ok(socket)
+}
+
 impl InterfaceLink {
-    /// That of the interface of this name. If that leaves the namespace, nothing is heard of it any more, and it has a link or not.
-    pub fn of(name: &str, elsewhere: bool) -> io::Result<InterfaceLink> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
-        bind(&socket, &SocketAddrNetlink::new(0, RTMGRP_LINK))?;
+    /// That of the interface of this name.
+    pub fn of(name: &str) -> io::Result<InterfaceLink> {
+        let socket = changes(RTMGRP_LINK)?;
         let index = name_to_index(&socket, name)?;
-        let link = InterfaceLink { socket, index, elsewhere, up: false, number: 0, missed: false };
+        let link = InterfaceLink { socket, index, gone: false, state: State::default(), missed: false };
         link.ask()?;
         Ok(link)
     }
@@ -55,7 +82,12 @@ impl InterfaceLink {
         Ok(())
     }
 
-    /// Its number, which is another one whenever it was lost, after all that the kernel has told; `None`: there is none.
+    /// Whether the interface has left the namespace, or is no more. Nothing else is heard of it then.
+    pub fn is_gone(&self) -> bool {
+        self.gone
+    }
+
+    /// Its number, from 1, which is another one whenever it was lost, after all that the kernel has told; `None`: there is none.
     pub fn look(&mut self) -> Option<u64> {
         let mut buffer = [0; 4096];
         loop {
@@ -64,15 +96,17 @@ impl InterfaceLink {
                 Err(Errno::INTR) => {}
                 // Of many changes some were not told. Those that were come first: until then there is no room for an answer.
                 Err(Errno::NOBUFS) => self.missed = true,
-                Err(_) if std::mem::take(&mut self.missed) && self.ask().is_ok() => self.set(false),
-                Err(_) => return self.up.then_some(self.number),
+                Err(_) if std::mem::take(&mut self.missed) && self.ask().is_ok() => {
+                    self.state.set(false);
+                }
+                Err(_) => return self.state.link(),
             }
         }
     }
 
-    fn set(&mut self, up: bool) {
-        self.number += u64::from(up && !self.up);
-        self.up = up;
+    fn lose(&mut self) {
+        self.gone = true;
+        self.state.set(false);
     }
 
     fn hear(&mut self, mut messages: &[u8]) {
@@ -83,15 +117,64 @@ impl InterfaceLink {
             // Others are of its place in a bridge.
             let of_interface = message[HEADER] == libc::AF_UNSPEC as u8 && number(HEADER + 4) == self.index;
             match kind {
-                libc::RTM_NEWLINK if of_interface => self.set(number(HEADER + 8) & UP == UP),
-                libc::RTM_DELLINK if of_interface => self.set(self.elsewhere),
+                libc::RTM_NEWLINK if of_interface => {
+                    self.gone = false;
+                    self.state.set(number(HEADER + 8) & HAS_LINK == HAS_LINK);
+                }
+                libc::RTM_DELLINK if of_interface => self.lose(),
                 // The answer to a question: it is not there.
-                ERROR => self.set(self.elsewhere),
+                ERROR => self.lose(),
                 _ => {}
             }
             let length = (number(0) as usize).max(HEADER).next_multiple_of(4);
             messages = messages.get(length..).unwrap_or_default();
         }
+    }
+}
+
+/// The link of the interface that has an address, whichever that is.
+pub(super) struct AddressLink {
+    socket: OwnedFd,
+    address: IpAddr,
+    state: State,
+    /// The link that it has when no interface has the address: one that stays within the machine has such an address all the time.
+    without: bool,
+}
+
+impl AddressLink {
+    /// That of this address.
+    pub fn of(address: IpAddr) -> io::Result<AddressLink> {
+        let socket = changes(RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR)?;
+        let without = interface_of(address).is_none();
+        let mut link = AddressLink { socket, address, state: State::default(), without };
+        link.ask();
+        Ok(link)
+    }
+
+    fn ask(&mut self) {
+        self.state.set(interface_of(self.address).map_or(self.without, |it| it.has_link));
+    }
+
+    /// Its number, which is another one when it was found lost; `None`: there is none.
+    pub fn look(&mut self) -> Option<u64> {
+        let (mut buffer, mut told) = ([0; 4096], false);
+        loop {
+            match recv(&self.socket, &mut buffer, RecvFlags::empty()) {
+                Err(Errno::INTR) => {}
+                Ok(_) | Err(Errno::NOBUFS) => told = true,
+                Err(_) => break,
+            }
+        }
+        if told {
+            self.ask();
+        }
+        self.state.link()
+    }
+}
+
+impl AsFd for AddressLink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 
@@ -115,24 +198,29 @@ mod tests {
 
     #[test]
     fn a_link_that_was_lost_has_another_number() {
-        for elsewhere in [false, true] {
-            let mut link = InterfaceLink::of("lo", elsewhere).unwrap();
-            link.look();
-            let (of, before) = (link.index, link.number);
-            let new = |up| message(libc::RTM_NEWLINK, 0, of, if up { UP } else { libc::IFF_UP as u32 });
-            link.hear(&[new(true), new(false), new(true)].concat());
-            let number = link.number;
-            assert!(link.up && number > before);
-            link.hear(
-                &[message(libc::RTM_NEWLINK, 0, of + 1, 0), message(libc::RTM_DELLINK, 7, of, 0)].concat(),
-            );
+        let mut link = InterfaceLink::of("lo").unwrap();
+        let (before, of) = (link.look(), link.index);
+        let new = |up| message(libc::RTM_NEWLINK, 0, of, if up { HAS_LINK } else { libc::IFF_UP as u32 });
+        link.hear(&[new(true), new(false), new(true)].concat());
+        let number = link.state.link();
+        assert!(number > before);
+        link.hear(&[message(libc::RTM_NEWLINK, 0, of + 1, 0), message(libc::RTM_DELLINK, 7, of, 0)].concat());
+        link.hear(&new(true));
+        assert_eq!(link.state.link(), number, "of another interface, and of a bridge");
+        for gone in [message(libc::RTM_DELLINK, 0, of, 0), message(ERROR, 0, 0, 0)] {
+            link.hear(&gone);
+            link.hear(&message(libc::RTM_NEWLINK, 0, of + 1, HAS_LINK));
+            assert!(link.is_gone() && link.state.link().is_none());
             link.hear(&new(true));
-            assert!(link.up && link.number == number, "of another interface, and of a bridge");
-            for gone in [message(libc::RTM_DELLINK, 0, of, 0), message(ERROR, 0, 0, 0)] {
-                link.hear(&new(false));
-                link.hear(&gone);
-                assert_eq!(link.up, elsewhere);
-            }
+            assert!(!link.is_gone() && link.state.link() > number);
+        }
+    }
+
+    /// One that an interface has, and one that none has.
+    #[test]
+    fn addresses_of_the_machine_have_links() {
+        for address in ["127.0.0.1", "192.0.2.1"] {
+            assert!(AddressLink::of(address.parse().unwrap()).unwrap().look().is_some(), "{address}");
         }
     }
 }

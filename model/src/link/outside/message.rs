@@ -8,6 +8,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{addr::SocketAddrStorage, SocketAddrAny};
 
+use super::interface_link::HAS_LINK;
+
 /// Sets an option of a socket.
 pub fn set<T>(socket: &OwnedFd, level: i32, option: i32, value: T) -> io::Result<()> {
     let (at, length) = ((&raw const value).cast(), size_of::<T>() as libc::socklen_t);
@@ -165,8 +167,17 @@ pub fn mtu_of(interface: &str) -> io::Result<u32> {
     Ok(unsafe { request.ifr_ifru.ifru_mtu } as u32)
 }
 
-/// Name of the interface that has an address.
-pub fn interface_of(address: IpAddr) -> Option<String> {
+/// A network interface.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// It is up, and has a signal.
+    pub has_link: bool,
+}
+
+/// The interface that has an address.
+pub fn interface_of(address: IpAddr) -> Option<Interface> {
     let mut list = std::ptr::null_mut();
     // SAFETY: writes a list, which is freed below.
     if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
@@ -192,7 +203,8 @@ pub fn interface_of(address: IpAddr) -> Option<String> {
             // All of 127.0.0.0/8 is the loopback interface's.
             let same = |has: IpAddr| has == address || has.is_loopback() && address.is_loopback();
             if has.is_some_and(same) {
-                found = std::ffi::CStr::from_ptr(entry.ifa_name).to_str().ok().map(str::to_owned);
+                let name = std::ffi::CStr::from_ptr(entry.ifa_name).to_string_lossy().into_owned();
+                found = Some(Interface { name, has_link: entry.ifa_flags & HAS_LINK == HAS_LINK });
             }
         }
     }
@@ -238,7 +250,8 @@ mod tests {
 
     #[test]
     fn addresses_are_of_interfaces() {
-        assert_eq!(interface_of("127.9.8.7".parse().unwrap()).as_deref(), Some("lo"));
+        let lo = Interface { name: "lo".to_owned(), has_link: true };
+        assert_eq!(interface_of("127.9.8.7".parse().unwrap()), Some(lo));
         assert_eq!(interface_of("192.0.2.1".parse().unwrap()), None);
         assert_eq!(mtu_of("lo").unwrap(), 65_536);
         assert!(mtu_of("none").is_err() && mtu_of("a name that is too long").is_err());

@@ -19,7 +19,7 @@
 //! | `inbox`, `alarm` | what processes give them to send; when they are to go on |
 //! | `dgram`, `stream` | such frames in UNIX sockets, as QEMU has them |
 //! | `tap`, `packet`, `uncut` | such frames at the other end of a network interface, and on its link; messages that it has not cut |
-//! | `interface_link` | whether a network interface has a link |
+//! | `interface_link` | whether a network interface, or the one with an address, has a link |
 //!
 //! A new medium is a file here, a variant of [`MediumSpec`] and [`Kind`], and its arms in `medium`.
 
@@ -53,7 +53,7 @@ pub use arrivals::{Arrival, Arrivals};
 pub(crate) use batch::MAX_FRAMES;
 pub use identity::{guids, own_gids};
 pub use medium::{open, PortError};
-pub use message::{interface_of, mtu_of};
+pub use message::{interface_of, mtu_of, Interface};
 pub use opened::{path_mtu, Opened, Receiver};
 pub(crate) use outbox::Outbox;
 pub use question::{ask, Answer};

@@ -73,7 +73,7 @@ impl Packet {
         })?;
         let failed = |error| (format!("opening the interface {name}"), error);
         let index = name_to_index(&socket, name).map_err(|error| failed(error.into()))?;
-        let link = InterfaceLink::of(name, false).map_err(failed)?;
+        let link = InterfaceLink::of(name).map_err(failed)?;
         let rest = vec![0; LONGEST_MESSAGE];
         let packet = Packet { socket, name: name.to_owned(), index, link, rest, uncut: None };
         packet.bind(mac).map_err(failed)?;

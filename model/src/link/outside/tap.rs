@@ -15,6 +15,9 @@ use super::opened::path_mtu;
 use crate::address::Guids;
 use crate::packet::PortId;
 
+/// The number of the link of an interface that is in another namespace now: no other link has it.
+const MOVED: u64 = 0;
+
 /// A TAP interface, held.
 struct Tap {
     file: File,
@@ -36,8 +39,7 @@ pub(super) fn open(card: (PortId, Guids), name: &str) -> Found {
         };
         (what, error)
     })?;
-    // Where it is moved to, its file works as before.
-    let link = InterfaceLink::of(name, true);
+    let link = InterfaceLink::of(name);
     let link = link.map_err(|error| (format!("asking whether the interface {name} is up"), error))?;
     Ok((Box::new(Tap { file, link }), Host::own(card, path_mtu(mtu_of(name).unwrap_or(1500)))))
 }
@@ -48,8 +50,7 @@ pub fn open_tap(name: &str, flags: libc::c_int) -> io::Result<File> {
     let mut options = File::options();
     options.read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC);
     let file = options.open("/dev/net/tun")?;
-    // SAFETY: zero is a value of every field.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    let mut request = request();
     if name.is_empty() || name.len() >= request.ifr_name.len() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "no name of a network interface"));
     }
@@ -57,11 +58,22 @@ pub fn open_tap(name: &str, flags: libc::c_int) -> io::Result<File> {
         *to = from as libc::c_char;
     }
     request.ifr_ifru.ifru_flags = flags as i16;
-    // SAFETY: the kernel reads and writes the request only, during the call.
-    if unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    interface(&file, libc::TUNSETIFF as _, &mut request)?;
     Ok(file)
+}
+
+fn request() -> libc::ifreq {
+    // SAFETY: zero is a value of every field.
+    unsafe { std::mem::zeroed() }
+}
+
+/// Sets the interface of a file, or asks for it.
+fn interface(file: &File, operation: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
+    // SAFETY: the kernel reads and writes the request only, during the call.
+    match unsafe { libc::ioctl(file.as_raw_fd(), operation, request) } {
+        0.. => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 impl Wire for Tap {
@@ -70,7 +82,15 @@ impl Wire for Tap {
     }
 
     fn link(&mut self) -> Option<u64> {
-        self.link.look()
+        let link = self.link.look();
+        // Where an interface is moved to, its file works as before.
+        let moved =
+            self.link.is_gone() && interface(&self.file, libc::TUNGETIFF as _, &mut request()).is_ok();
+        if moved {
+            Some(MOVED)
+        } else {
+            link
+        }
     }
 
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {

@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use super::area::{Kind, OutsidePort, Setting};
 use super::arrivals::Arrivals;
 use super::batch::Batch;
-use super::interface_link::InterfaceLink;
+use super::interface_link::AddressLink;
 use super::message::{self, set};
 use super::opened::{path_mtu, Failed, Opened, Receiver};
 use crate::address::gid_of;
@@ -72,20 +72,15 @@ pub fn open(port: PortId, address: IpAddr) -> Result<Opened, Failed> {
         let error = io::ErrorKind::AddrInUse.into();
         return Err((format!("no UDP port of {address} from {} on is free", SPORTS.start()), error));
     }
-    let interface = message::interface_of(address);
-    let mtu = interface.as_deref().and_then(|name| message::mtu_of(name).ok()).unwrap_or(1500);
-    // An address of none stays within the machine.
-    let interface = interface.unwrap_or_else(|| "lo".to_owned());
-    let link = InterfaceLink::of(&interface, false);
     let mut link =
-        link.map_err(|error| (format!("asking whether the interface {interface} is up"), error))?;
+        AddressLink::of(address).map_err(|error| (format!("asking for the link of {address}"), error))?;
     let gid = gid_of(address);
     let window = (room / 4).clamp(*WINDOW.start(), *WINDOW.end()) as u32;
     let setting = Setting { kind: Kind::Udp, mac: mac(&gid), sports, window };
     let shared = receiver.try_clone().map_err(|error| ("copying a descriptor".to_owned(), error))?;
     let has_link = link.look().is_some();
     let receiver = Box::new(UdpReceiver { socket: receiver, link, reader: Reader::new(address) });
-    let (gids, mtu) = (vec![GidEntry::new(gid)], path_mtu(mtu));
+    let (gids, mtu) = (vec![GidEntry::new(gid)], mtu(address));
     Ok(Opened { port, setting, gids, mtu, link: has_link, descriptors, shared: Some(shared), receiver })
 }
 
@@ -96,7 +91,10 @@ fn refusal(at: SocketAddr, error: &io::Error) -> String {
             format!("{at} is in use: another net has this address, or the kernel's rdma_rxe all of them")
         }
         io::ErrorKind::AddrNotAvailable => {
-            format!("{} is no address of this machine (`ip addr` lists them)", at.ip())
+            format!(
+                "{} is no address of this machine (`ip addr` lists them; one of IPv6 that is `tentative` is to be in two seconds)",
+                at.ip()
+            )
         }
         _ => format!("binding a UDP socket to {at}"),
     }
@@ -141,6 +139,12 @@ pub(super) fn prepare_sender(socket: &OwnedFd, address: IpAddr) -> io::Result<()
 /// An Ethernet address for captures and for the node's GUID; no card of a segment has one like it.
 fn mac(gid: &[u8; 16]) -> [u8; 6] {
     [2, 0x56, 0x42, 0xff, gid[14], gid[15]]
+}
+
+/// The largest path MTU whose packets pass the interface that has the address.
+fn mtu(address: IpAddr) -> u32 {
+    let interface = message::interface_of(address);
+    path_mtu(interface.and_then(|it| message::mtu_of(&it.name).ok()).unwrap_or(1500))
 }
 
 /// Chooses among the source ports of the senders.
@@ -198,7 +202,7 @@ fn wait_for_room(socket: BorrowedFd<'_>) {
 struct UdpReceiver {
     socket: OwnedFd,
     /// That of the interface which has the address.
-    link: InterfaceLink,
+    link: AddressLink,
     reader: Reader,
 }
 

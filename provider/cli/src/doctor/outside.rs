@@ -46,7 +46,7 @@ pub fn checks(ports: &[PortSpec], peers: &[IpAddr]) -> Vec<Finding> {
 fn bindable(address: IpAddr) -> (Finding, Option<bool>) {
     match UdpSocket::bind((address, ROCE_PORT)) {
         Ok(_) => {
-            let interface = interface_of(address).unwrap_or_else(|| "this machine".to_owned());
+            let interface = interface_of(address).map_or("this machine".to_owned(), |it| it.name);
             let found = format!("{address} ({interface}): UDP port {ROCE_PORT} is free");
             (Finding::ok(ADDRESS, found), Some(true))
         }
@@ -58,7 +58,7 @@ fn bindable(address: IpAddr) -> (Finding, Option<bool>) {
             (Finding::warn(ADDRESS, found, remedy), Some(false))
         }
         Err(error) if error.kind() == ErrorKind::AddrNotAvailable => {
-            let remedy = "`ip addr` lists them. The address by which others see a machine behind NAT is not its own: both \
+            let remedy = "`ip addr` lists them; one of IPv6 that is `tentative` will be in two seconds. The address by which others see a machine behind NAT is not its own: both \
                           machines need addresses that reach each other without NAT, in one network or by a VPN";
             (Finding::fail(ADDRESS, format!("{address} is no address of this machine"), remedy), None)
         }
@@ -68,8 +68,9 @@ fn bindable(address: IpAddr) -> (Finding, Option<bool>) {
 
 /// What the interface has room for.
 fn interface(address: IpAddr) -> Finding {
-    let name = interface_of(address);
-    let Some((name, bytes)) = name.and_then(|name| mtu_of(&name).ok().map(|bytes| (name, bytes))) else {
+    let interface = interface_of(address);
+    let Some((name, bytes)) = interface.and_then(|it| mtu_of(&it.name).ok().map(|bytes| (it.name, bytes)))
+    else {
         let found = format!("no interface has {address}: packets of the path MTU {}", path_mtu(1500));
         return Finding::warn(MTU, found, "`verbena run --mtu` sets another");
     };
@@ -130,7 +131,7 @@ fn peer(from: IpAddr, to: IpAddr, free: bool) -> Finding {
         }
     };
     let mtu = path_mtu(bytes);
-    let own = interface_of(from).and_then(|name| mtu_of(&name).ok()).map_or(mtu, path_mtu);
+    let own = interface_of(from).and_then(|it| mtu_of(&it.name).ok()).map_or(mtu, path_mtu);
     if mtu < own {
         return Finding::warn(
             PEER,

@@ -140,7 +140,9 @@ impl Tree<'_> {
         let profile = Profile::load(self.profile).ok().map(|loaded| loaded.profile);
         let mbps = mbps(profile.as_ref());
         let (own, interface) = match self.wire.outside(port) {
-            Some(MediumSpec::Udp(address)) => (vec![gid_of(*address)], interface_of(*address)),
+            Some(MediumSpec::Udp(address)) => {
+                (vec![gid_of(*address)], interface_of(*address).map(|it| it.name))
+            }
             Some(_) => (outside::own_gids(self.guids(), port).to_vec(), None),
             None => ([0, 1].map(|index| gid(port, index)).to_vec(), None),
         };

@@ -48,6 +48,12 @@ impl Meeting {
                  add --cards 1"
             );
         }
+        if !loopback && client.is_some() {
+            bail!(
+                "who connects to the address of a port that leads outside does so by that port itself: use --loopback --cards 1 \
+                 to measure that, or start each side by `verbena run` in a net of its own"
+            );
+        }
         let address = match server {
             Some(MediumSpec::Udp(address)) => *address,
             _ => ip_of(gid(port(0), 1)),
