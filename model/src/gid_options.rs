@@ -103,6 +103,9 @@ pub enum GidOptionsError {
          tap: or packet:"
     )]
     UdpV1(PortSpec),
+    /// A GID belongs to one port, once.
+    #[error("--gid {0}: {1} has it already")]
+    Taken(GidSpec, String),
     /// There are too many.
     #[error("--gid {0}: a port's table has room for {GID_TABLE_LEN} GIDs, its own two and those of RoCE version 1 among them")]
     Full(GidSpec),
@@ -115,7 +118,11 @@ impl GidOptions {
         if let Some(spec) = ports.iter().find(udp).filter(|_| self.roce_v1) {
             return Err(GidOptionsError::UdpV1(spec.clone()));
         }
-        for more in &self.more {
+        for (nth, more) in self.more.iter().enumerate() {
+            let same = |other: &&GidSpec| (other.address, other.vlan) == (more.address, more.vlan);
+            if let Some(other) = self.more[..nth].iter().find(same) {
+                return Err(GidOptionsError::Taken(more.clone(), port_name::text(other.port)));
+            }
             if let Some(spec) = ports.iter().filter(udp).find(|spec| spec.port == more.port) {
                 return Err(GidOptionsError::Udp(more.clone(), spec.clone()));
             }
@@ -195,6 +202,9 @@ mod tests {
         assert_eq!(options(&many, false).check(&[]), Ok(()));
         assert!(options(&many, true).check(&[]).is_err());
         assert_eq!(options(&many[..6], true).check(&[]), Ok(()));
+        let error =
+            options(&["0=10.0.0.1", "0=10.0.0.1,vlan=7", "1=10.0.0.1"], false).check(&[]).unwrap_err();
+        assert_eq!(error.to_string(), "--gid verbena1/1=10.0.0.1: verbena0/1 has it already");
     }
 
     #[test]

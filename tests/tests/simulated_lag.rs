@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use driver::{Device, SendWr};
-use fpga_regs::{CqeStatus, EventKind, LacpRate, LagMode, LagSelect, QpType, WqeOpcode};
+use driver::{Device, Offloads, Qp, QpAttr, SendWr};
+use fpga_regs::{CqeStatus, EventKind, LacpRate, LagMode, LagSelect, QpState, QpType, WqeOpcode};
 use model::attach::{plug, LiveCapture, NetOptions};
 use model::congestion::SwitchOptions;
 use model::link::live::View;
@@ -315,6 +315,30 @@ fn without_a_bond_a_pull_is_a_pause() {
         assert!(x.buffer[..2 * BYTES] == y.buffer[..2 * BYTES], "{wire:?}");
         assert!(counter(&a, 1, "RETRANSMITS") > 0, "{wire:?}");
     }
+}
+
+/// Work queues that are made between them send nothing, and take no turn.
+#[test]
+fn queue_pairs_take_turns() {
+    let net = Setting { bond: Some((LagMode::XOR, LagSelect::AFFINITY)), simulated: false, ..PLAIN }.net();
+    let device = net.open(0);
+    device.set_lag(LagMode::XOR, LagSelect::AFFINITY, LacpRate::FAST).expect("no queue pairs yet");
+    let raw = Options { qp_type: QpType::RAW_PACKET, ..Options::default() };
+    let to = |qp: &Qp<TestCard>, state| {
+        qp.step(&QpAttr { state, port: 1, ..QpAttr::default() }).expect("a step");
+    };
+    let sides: Vec<Side> = (0..4).map(|_| Side::new(&device, raw)).collect();
+    let queues: Vec<_> = sides
+        .iter()
+        .map(|side| {
+            [QpState::INIT, QpState::RTR].into_iter().for_each(|state| to(&side.qp, state));
+            let queue = side.pd.create_wq(&side.cq, (8, 1), Offloads::default()).expect("a work queue");
+            to(&queue, QpState::RTR);
+            queue
+        })
+        .collect();
+    assert_eq!([1, 2].map(|port| device.query_lag(port).expect("the card can").qps()), [2, 2]);
+    drop(queues);
 }
 
 /// LACP needs time that passes while programs do nothing.

@@ -253,12 +253,12 @@ impl Device {
         }
     }
 
-    /// A queue pair reaches RTR: it gets its turn.
+    /// A queue pair reaches RTR: it gets its turn, if it sends.
     pub(super) fn take_turn(&mut self, q: usize) {
-        if !self.lag.is_on() {
+        let qp = &self.qps[q];
+        if !self.lag.is_on() || qp.qp_type == QpType::WQ {
             return;
         }
-        let qp = &self.qps[q];
         let sport = match qp.attributes.udp_sport() {
             0 => source_port(qp.qpn, qp.dest_qpn),
             given => given,

@@ -52,13 +52,18 @@ pub unsafe extern "C" fn tx_info<C: Card>(dev: *mut EthDev, queue: u16, info: *m
     }
 }
 
-/// `rx_queue_count`: the frames that wait in a receive queue.
+/// `rx_queue_count`: the frames that wait in a receive queue. Of one that was never made a program may ask, too, but for the debug
+/// builds of ethdev.
 ///
 /// # Safety
-/// Called by ethdev with a receive queue.
+/// Called by ethdev with a receive queue, or null.
 pub unsafe extern "C" fn count<C: Card>(queue: *mut c_void) -> u32 {
     // SAFETY: as the caller promises.
-    unsafe { (*queue.cast::<RxQueue<C>>()).waiting() }
+    match unsafe { queue.cast::<RxQueue<C>>().as_ref() } {
+        Some(queue) => queue.waiting(),
+        // As a number with a sign to its callers.
+        None => -libc::EINVAL as u32,
+    }
 }
 
 /// `rx_descriptor_status`.
@@ -67,7 +72,7 @@ pub unsafe extern "C" fn count<C: Card>(queue: *mut c_void) -> u32 {
 /// As [`count`].
 pub unsafe extern "C" fn rx_status<C: Card>(queue: *mut c_void, ahead: u16) -> c_int {
     // SAFETY: as the caller promises.
-    let queue = unsafe { &*queue.cast::<RxQueue<C>>() };
+    let Some(queue) = (unsafe { queue.cast::<RxQueue<C>>().as_ref() }) else { return -libc::EINVAL };
     match ahead {
         _ if ahead >= queue.size() => -libc::EINVAL,
         _ if u32::from(ahead) < queue.waiting() => RX_DONE,
@@ -79,10 +84,10 @@ pub unsafe extern "C" fn rx_status<C: Card>(queue: *mut c_void, ahead: u16) -> c
 /// `tx_descriptor_status`.
 ///
 /// # Safety
-/// Called by ethdev with a transmit queue.
+/// Called by ethdev with a transmit queue, or null.
 pub unsafe extern "C" fn tx_status<C: Card>(queue: *mut c_void, ahead: u16) -> c_int {
     // SAFETY: as the caller promises.
-    let queue = unsafe { &*queue.cast::<TxQueue<C>>() };
+    let Some(queue) = (unsafe { queue.cast::<TxQueue<C>>().as_ref() }) else { return -libc::EINVAL };
     let (ahead, size) = (u32::from(ahead), queue.size());
     match ahead {
         _ if ahead >= size => -libc::EINVAL,

@@ -59,5 +59,5 @@ pub(crate) use outbox::Outbox;
 pub use question::{ask, Answer};
 pub use reading::FRESH;
 pub use spec::{MediumSpec, PortSpec, PortSpecError};
-pub use tap::open_tap;
+pub use tap::{open_tap, tap_name};
 pub use udp::Reader;

@@ -62,6 +62,14 @@ pub fn open_tap(name: &str, flags: libc::c_int) -> io::Result<File> {
     Ok(file)
 }
 
+/// The name that the interface of a file has now. An error: it is no more.
+pub fn tap_name(file: &File) -> io::Result<String> {
+    let mut request = request();
+    interface(file, libc::TUNGETIFF as _, &mut request)?;
+    let name = request.ifr_name.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0);
+    Ok(String::from_utf8_lossy(&name.collect::<Vec<_>>()).into_owned())
+}
+
 fn request() -> libc::ifreq {
     // SAFETY: zero is a value of every field.
     unsafe { std::mem::zeroed() }
@@ -84,8 +92,7 @@ impl Wire for Tap {
     fn link(&mut self) -> Option<u64> {
         let link = self.link.look();
         // Where an interface is moved to, its file works as before.
-        let moved =
-            self.link.is_gone() && interface(&self.file, libc::TUNGETIFF as _, &mut request()).is_ok();
+        let moved = self.link.is_gone() && tap_name(&self.file).is_ok();
         if moved {
             Some(MOVED)
         } else {

@@ -101,5 +101,10 @@ impl File {
 }
 
 fn failed(path: &Path, error: PcapError) -> Error {
-    Error::new(error).context(format!("writing {}", path.display()))
+    let error = match error {
+        // Its own words are of reading.
+        PcapError::IoError(error) => Error::new(error),
+        error => Error::new(error),
+    };
+    error.context(format!("writing {}", path.display()))
 }

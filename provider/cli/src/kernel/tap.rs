@@ -9,7 +9,7 @@ use std::os::unix::net::UnixDatagram;
 
 use anyhow::{bail, Context, Result};
 use fpga_regs::{MAX_FRAME, MAX_TSO_HEADER};
-use model::link::outside::open_tap;
+use model::link::outside::{open_tap, tap_name};
 use model::packet::PortId;
 use model::wire::checksum::Partial;
 use model::wire::segments::Template;
@@ -87,9 +87,10 @@ impl Tap {
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
-    /// The kernel's number of the interface, in its namespace.
+    /// The kernel's number of the interface, in its namespace, which this process is to be in.
     pub fn index(&self) -> Result<u32> {
-        Ok(name_to_index(UnixDatagram::unbound()?, &self.name)?)
+        // Its users may have renamed it, and given its name to another.
+        Ok(name_to_index(UnixDatagram::unbound()?, &tap_name(&self.file)?)?)
     }
 
     /// Gives it the MAC of a port, and raises it; `own`: with the port's addresses. Of one that was there before, what only root may

@@ -183,6 +183,14 @@ impl WireArgs {
             if self.port[..index].iter().any(|other| other.port == spec.port) {
                 bail!("--port {spec}: this port is given twice");
             }
+            // An interface has room for several hosts.
+            let shared = matches!(spec.medium, MediumSpec::Net | MediumSpec::Packet(_));
+            let same = |other: &&PortSpec| !shared && other.medium == spec.medium;
+            if let Some(other) = self.port[..index].iter().find(same) {
+                bail!(
+                    "--port {spec}: this is what --port {other} is connected to, and one port alone can be"
+                );
+            }
         }
         Ok(self.port.iter().filter(|spec| spec.medium != MediumSpec::Net).cloned().collect())
     }

@@ -20,6 +20,10 @@ mod play;
 mod report;
 mod retries;
 
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
 use anyhow::{bail, Context, Result};
 
 pub use options::SimArgs;
@@ -28,20 +32,50 @@ pub use options::SimArgs;
 pub fn sim(args: SimArgs) -> Result<u8> {
     let plan = args.plan()?;
     memory::check(&plan)?;
+    if args.csv.is_some() && args.csv == args.plot {
+        bail!("--csv and --plot are to write the same file");
+    }
+    // What cannot be written is said before the run.
+    let csv = args.csv.as_deref().map(|path| Output::new("--csv", path)).transpose()?;
+    let plot = args.plot.as_deref().map(|path| Output::new("--plot", path)).transpose()?;
     let run = play::play(&plan)?;
     output_text(&report::text(&plan, &run));
     model::tell!("{}", report::effort(&run));
-    if let Some(path) = &args.csv {
-        std::fs::write(path, report::csv(&run)).with_context(|| format!("--csv {}", path.display()))?;
+    if let Some(file) = csv {
+        file.write(&report::csv(&run))?;
     }
-    // Where nothing has arrived there is nothing to draw.
-    if let Some(path) = args.plot.as_ref().filter(|_| !run.done.is_empty()) {
-        let svg = report::svg(&plan, &run)?;
-        std::fs::write(path, svg).with_context(|| format!("--plot {}", path.display()))?;
+    match plot {
+        Some(_) if run.done.is_empty() => {
+            model::tell!("--plot: nothing has arrived, so there is nothing to draw")
+        }
+        Some(file) => file.write(&report::svg(&plan, &run)?)?,
+        None => {}
     }
     match report::failure(&plan, &run) {
         Some(why) => bail!(why),
         None => Ok(0),
+    }
+}
+
+/// A file for what a run gives.
+struct Output<'a> {
+    option: &'static str,
+    path: &'a Path,
+    file: File,
+}
+
+impl<'a> Output<'a> {
+    fn new(option: &'static str, path: &'a Path) -> Result<Self> {
+        if path.as_os_str() == "-" {
+            bail!("{option} -: name a file; standard output has the figures");
+        }
+        let file = File::create(path).with_context(|| format!("{option} {}", path.display()))?;
+        Ok(Output { option, path, file })
+    }
+
+    fn write(mut self, text: &str) -> Result<()> {
+        let written = self.file.write_all(text.as_bytes());
+        written.with_context(|| format!("{} {}", self.option, self.path.display()))
     }
 }
 

@@ -40,7 +40,7 @@ fn an_interface_goes_with_its_namespace() {
     }
 }
 
-/// One that is moved on is followed, as one is that the kernel's users move.
+/// One that is moved on and renamed is followed, as one is that the kernel's users move, and not another with its name.
 #[test]
 fn an_interface_may_move_on() {
     let _alone = alone();
@@ -48,15 +48,15 @@ fn an_interface_may_move_on() {
     let hosts = super::two(&net);
     let other = Host::new();
     let [a, b] = &hosts;
-    b.run(&["ip", "link", "set", "vb0", "netns", &other.pid]);
-    let script =
-        "ip addr add 198.18.0.2/15 dev vb0 && ip link set vb0 mtu 20000 up address 02:00:00:00:00:77";
+    b.run(&["ip", "link", "set", "vb0", "netns", &other.pid, "name", "moved"]);
+    let script = "ip link add vb0 type veth peer name vb1 && ip addr add 198.18.0.2/15 dev moved && \
+                  ip link set moved mtu 20000 up address 02:00:00:00:00:77";
     other.run(&["sh", "-ec", script]);
     let ping = ["ping", "-c", "1", "-W", "1", ADDRESS[1]];
     a.run(&["ip", "neigh", "flush", "dev", "vb0"]);
     wait_for("no frames to where it is", || Program::start(a.command(&ping)).wait(LIMIT).good());
     wait_for("an MTU that the card has not", || {
-        other.run(&["ip", "link", "show", "vb0"]).contains(" mtu 9582 ")
+        other.run(&["ip", "link", "show", "moved"]).contains(" mtu 9582 ")
     });
     super::end(&net, hosts);
 }
