@@ -6,22 +6,26 @@ use super::ids::{event, PACKET_LIFETIME, SILENT};
 use super::tables::*;
 use crate::env::Env;
 
+impl Cm {
+    /// The earliest deadline (ns).
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.deadline[self.slots.ids.range()].iter().copied().filter(|&at| at != 0).min()
+    }
+}
+
 impl<E: Env> Manager<'_, E> {
     /// Does what is due; returns when to look again (ns).
     pub fn run_timers(&mut self) -> Option<u64> {
-        let range = self.cm.slots.ids.range();
-        if !self.cm.deadline[range.clone()].iter().any(|&at| at != 0) {
-            self.cm.soonest = 0;
-            return None;
-        }
         let now = self.env.now();
-        for slot in range.clone() {
-            if self.cm.deadline[slot] != 0 && self.cm.deadline[slot] <= now {
-                self.cm.deadline[slot] = 0;
-                self.due(slot as u16);
+        if self.cm.next_deadline().is_some_and(|at| at <= now) {
+            for slot in self.cm.slots.ids.range() {
+                if self.cm.deadline[slot] != 0 && self.cm.deadline[slot] <= now {
+                    self.cm.deadline[slot] = 0;
+                    self.due(slot as u16);
+                }
             }
         }
-        let next = self.cm.deadline[range].iter().copied().filter(|&at| at != 0).min();
+        let next = self.cm.next_deadline();
         self.cm.soonest = next.unwrap_or(0);
         next
     }

@@ -122,10 +122,11 @@ impl Engine<'_> {
     /// Executes the first event; `touched` is what a process sees of it. Returns whether that ends a wait.
     #[inline]
     fn next_seen(&mut self, touched: Option<Touch>) -> bool {
+        let before = self.env.sim.now;
         let Some(place) = self.begin() else { return false };
         let event = self.env.sim.events.get(place).get();
         let lands = event.lands();
-        self.execute(event);
+        self.execute(event, before);
         let ends = touched.is_some_and(|touch| self.env.sim.touched(touch));
         self.end(place, lands);
         ends
@@ -167,7 +168,8 @@ impl Engine<'_> {
         result
     }
 
-    fn execute(&mut self, event: Event) {
+    /// Lets an event happen. `before` is the time of what happened last.
+    fn execute(&mut self, event: Event, before: u64) {
         match event {
             Event::None => {}
             Event::SendBell { card, qp, producer, pushed, life } => {
@@ -225,7 +227,9 @@ impl Engine<'_> {
                 self.world.cards[card as usize].held_event(cqn, arming, &mut self.env);
                 self.settle();
             }
-            Event::Timers => self.timers(),
+            Event::Timers if self.has_due_timer() => self.timers(),
+            // What was waited for has come meanwhile: time does not go on for nothing.
+            Event::Timers => self.env.sim.now = before,
             Event::Span { span } => self.env.sim.trace.put(span),
             Event::Wake { actor, serial } => self.wake(actor, serial),
             Event::Mac { card, port } => self.mac(card, port),

@@ -109,14 +109,23 @@ impl Engine<'_> {
         excused.into_iter().for_each(|q| device.starts_to_wait(q, now));
     }
 
-    /// Checks the QP timers.
-    pub(super) fn timers(&mut self) {
-        let sim = &mut *self.env.sim;
+    /// Whether a timer is due. If not, their next check is scheduled.
+    pub(super) fn has_due_timer(&mut self) -> bool {
+        let now = self.env.now();
         // A check that one at an earlier time has made unnecessary: the next is later.
-        if sim.timer_at == 0 || sim.timer_at > sim.now {
-            return;
+        if self.env.sim.timer_at == 0 || self.env.sim.timer_at > self.env.sim.now {
+            return false;
         }
-        sim.timer_at = 0;
+        self.env.sim.timer_at = 0;
+        let next = self.world.next_deadline();
+        if let Some(later) = next.filter(|&at| at > now) {
+            self.env.timer(later);
+        }
+        next.is_some_and(|at| at <= now)
+    }
+
+    /// Runs the timers that are due.
+    pub(super) fn timers(&mut self) {
         self.env.step.card = 0;
         let next = self.world.manager(&mut self.env).run_timers();
         self.settle();
