@@ -1,7 +1,7 @@
 //! The GID tables of a segment's ports.
 
 use crate::address::{fixed_owner, gid, Gid};
-use crate::carrier::Carrier;
+use crate::encapsulation::Encapsulation;
 use crate::packet::{PortId, MAX_CARDS, PORTS};
 use crate::plain::{plain, Flag};
 use crate::wire::path::{gid_to_ipv4, multicast_mac};
@@ -27,16 +27,16 @@ impl GidEntry {
         GidEntry { gid, vlan: 0, v1: Flag::NO }
     }
 
-    /// What packets of this entry have: see [`Carrier::link`].
+    /// What packets of this entry have: see [`Encapsulation::link`].
     pub const fn link(&self) -> u32 {
-        Carrier::link_of(self.v1.get(), self.vlan)
+        Encapsulation::link_of(self.v1.get(), self.vlan)
     }
 
-    /// What carries packets from this entry: by its version of RoCE, in its VLAN with the service level as priority, and by
+    /// The encapsulation of packets from this entry: by its version of RoCE, in its VLAN with the service level as priority, and by
     /// the IP version of both GIDs.
-    pub fn carrier(&self, dgid: &Gid, sl: u8) -> Carrier {
+    pub fn encapsulation(&self, dgid: &Gid, sl: u8) -> Encapsulation {
         let is_ipv6 = [&self.gid, dgid].iter().any(|gid| gid_to_ipv4(gid).is_none());
-        Carrier::of_link(self.link(), is_ipv6, sl)
+        Encapsulation::of_link(self.link(), is_ipv6, sl)
     }
 
     /// Whether it has no GID.
@@ -161,8 +161,8 @@ impl GidTables {
     /// Whether a datagram for a GID is for this port: it has the GID, of the version of RoCE and in the VLAN that carries the
     /// datagram. All GIDs of groups are a port's that has some such GID, and RoCEv2's outside of VLANs are not looked at where
     /// no other ones are.
-    pub fn takes(&self, port: PortId, gid: &Gid, carrier: Carrier) -> bool {
-        let link = carrier.link();
+    pub fn takes(&self, port: PortId, gid: &Gid, encapsulation: Encapsulation) -> bool {
+        let link = encapsulation.link();
         let Some(table) = self.table(port).filter(|_| !self.is_fixed(port)) else { return link == 0 };
         if link == 0 && !table.mixed.get() {
             return true;
@@ -213,15 +213,15 @@ impl GidTables {
         (0..GID_TABLE_LEN as u8).find(|&index| self.gid(port, index) == *gid).map(|index| (port, index))
     }
 
-    /// The index of a port's GID that takes what came by a carrier.
-    pub fn index(&self, port: PortId, gid: &Gid, carrier: Carrier) -> Option<u8> {
+    /// The index of a port's GID that takes what came in this encapsulation.
+    pub fn index(&self, port: PortId, gid: &Gid, encapsulation: Encapsulation) -> Option<u8> {
         (0..GID_TABLE_LEN as u8).find(|&index| {
             let entry = self.entry(port, index);
-            entry.gid == *gid && entry.link() == carrier.link()
+            entry.gid == *gid && entry.link() == encapsulation.link()
         })
     }
 
-    /// The index of a port's first GID of the same IP version as `other`, and for packets of this [`link`](Carrier::link).
+    /// The index of a port's first GID of the same IP version as `other`, and for packets of this [`link`](Encapsulation::link).
     pub fn like(&self, port: PortId, other: &Gid, link: u32) -> u8 {
         let v4 = gid_to_ipv4(other).is_some();
         let fits = |&index: &u8| {
@@ -293,14 +293,14 @@ mod tests {
         let [inside, both] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(ipv4_to_gid);
         let tagged = |gid| GidEntry { vlan: 107, ..GidEntry::new(gid) };
         let first = GidEntry { v1: true.into(), ..own[1] };
-        let [plain, vlan, v1] = [own[1], tagged(inside), first].map(|entry| entry.carrier(&inside, 3));
+        let [plain, vlan, v1] = [own[1], tagged(inside), first].map(|entry| entry.encapsulation(&inside, 3));
         let group = ipv4_to_gid([239, 0, 0, 1]);
         // Without such entries the GID is not looked at, and nothing else is taken.
         assert!(tables.takes(A, &inside, plain) && tables.takes(A, &group, plain));
         assert!(!tables.takes(A, &inside, vlan) && !tables.takes(A, &group, vlan));
         let entries = [own[0], own[1], tagged(inside), GidEntry::new(both), tagged(both), first];
         tables.follow(&entries.map(|entry| (A, entry)));
-        let taken = |gid: &Gid| [plain, vlan, v1].map(|carrier| tables.takes(A, gid, carrier));
+        let taken = |gid: &Gid| [plain, vlan, v1].map(|encapsulation| tables.takes(A, gid, encapsulation));
         assert_eq!(taken(&inside), [false, true, false]);
         assert_eq!(taken(&both), [true, true, false]);
         assert_eq!(taken(&own[1].gid), [true, false, true]);

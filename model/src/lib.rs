@@ -3,7 +3,7 @@
 //! | module | one idea |
 //! |---|---|
 //! | [`device`] | the card core: registers, queues, keys, requester and responder; no threads, clocks or sockets |
-//! | [`packet`], [`carrier`], [`wire`] | a packet between two cards in memory, what carries it, and its bytes |
+//! | [`packet`], [`encapsulation`], [`wire`] | a packet between two cards in memory, its encapsulation, and its bytes |
 //! | [`port_name`] | what people call ports |
 //! | [`mod@env`], [`dma`] | what the card core needs from its surroundings |
 //! | [`plain`], `bits` | types for which every pattern of bytes is a value: what the segment holds; sets as words |
@@ -39,13 +39,13 @@ pub mod attach;
 mod bits;
 mod bonds;
 mod cables;
-pub mod carrier;
 mod cells;
 mod claimed;
 pub mod cm;
 pub mod congestion;
 pub mod device;
 pub mod dma;
+pub mod encapsulation;
 pub mod env;
 #[cfg(test)]
 mod eventually;

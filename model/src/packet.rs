@@ -6,8 +6,8 @@
 //! and fault injection split trains; nothing else may depend on how a message was cut.
 #![allow(unsafe_code)]
 
-use crate::carrier::Carrier;
 use crate::dma::{Addr, Pages};
+use crate::encapsulation::Encapsulation;
 use crate::plain::{checked, plain, Checked};
 use crate::wire::opcode::CNP_RESERVED;
 use crate::wire::{psn, Aeth, AtomicAckEth, AtomicEth, Deth, Ieth, Reth, Xrceth};
@@ -124,8 +124,8 @@ pub struct Packet {
     pub ack_req: bool,
     /// BTH SE.
     pub solicited: bool,
-    /// What carries it.
-    pub carrier: Carrier,
+    /// What it is in.
+    pub encapsulation: Encapsulation,
     /// ImmDt or IETH in the last packet.
     pub extra: Extra,
     /// AETH syndrome (ACK, READ response first/last/only, atomic acknowledge).
@@ -188,7 +188,7 @@ impl Packet {
         last: true,
         ack_req: false,
         solicited: false,
-        carrier: Carrier::UDP_IPV4,
+        encapsulation: Encapsulation::UDP_IPV4,
         extra: Extra::None,
         syndrome: Syndrome(0),
         src: PortId::NOBODY,
@@ -235,7 +235,7 @@ impl Packet {
         };
         let extra = if self.extra == Extra::None { 0 } else { Ieth::BYTES };
         let payload = (payload as u64 + 3) & !3;
-        let mut each = self.carrier.overhead();
+        let mut each = self.encapsulation.overhead();
         if self.transport == Transport::XRC && !self.is_answer() {
             each += Xrceth::BYTES as u64;
         }
@@ -316,7 +316,7 @@ unsafe impl Checked for Payload {
 
 checked! {
     Packet {
-        transport, operation, first, last, ack_req, solicited, carrier, extra, syndrome, src, dst, dest_qpn, src_qpn, psn,
+        transport, operation, first, last, ack_req, solicited, encapsulation, extra, syndrome, src, dst, dest_qpn, src_qpn, psn,
         count, imm, qkey, srqn, msn, rkey, va, dma_len, swap_add, compare, traffic_class, hop_limit, ecn, sgid, dgid, missing, inline,
         payload
     }

@@ -120,7 +120,7 @@ fn the_captured_frames_are_the_engines_packets() {
             // Addresses of other machines are nobody's here.
             assert_eq!((p.src, p.dst), (PortId::NOBODY, PortId::NOBODY), "{name}");
             assert!(payload.len() <= 1024);
-            assert!(!p.carrier.is_ipv6());
+            assert!(!p.encapsulation.is_ipv6());
             if p.operation == Operation::Acknowledge {
                 assert_eq!((p.syndrome, payload.len()), (Syndrome::ACK, 0));
             }

@@ -203,7 +203,7 @@ impl<E: Env> Manager<'_, E> {
         p.traffic_class = way.traffic_class;
         p.hop_limit = HOP_LIMIT;
         p.dgid = way.dgid;
-        p.carrier = source.carrier(&way.dgid, 0);
+        p.encapsulation = source.encapsulation(&way.dgid, 0);
         p.inline = true;
         p.payload = payload;
     }

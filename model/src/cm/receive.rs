@@ -38,7 +38,7 @@ impl<E: Env> Manager<'_, E> {
     pub fn datagram(&mut self, p: &Packet) -> Result<(), DmaFault> {
         let mut bytes = [0; BYTES];
         let known = p.src.card < self.cards || self.outside.contains(p.dst);
-        let ours = self.gids.takes(p.dst, &p.dgid, p.carrier);
+        let ours = self.gids.takes(p.dst, &p.dgid, p.encapsulation);
         let theirs = p.src_qpn == GSI_QPN && p.qkey == GSI_QKEY;
         if p.payload.len() != BYTES || !theirs || !known || !ours {
             return Ok(());
@@ -46,8 +46,8 @@ impl<E: Env> Manager<'_, E> {
         self.env.payload(&p.payload, &mut bytes)?;
         let Some(mad) = Mad::read(&bytes) else { return Ok(()) };
         let dgid = p.sgid;
-        let sgid_index = self.gids.index(p.dst, &p.dgid, p.carrier);
-        let sgid_index = sgid_index.unwrap_or_else(|| self.gids.like(p.dst, &dgid, p.carrier.link()));
+        let sgid_index = self.gids.index(p.dst, &p.dgid, p.encapsulation);
+        let sgid_index = sgid_index.unwrap_or_else(|| self.gids.like(p.dst, &dgid, p.encapsulation.link()));
         let known = true.into();
         let back = Way { known, sgid_index, traffic_class: 0, flow_label: 0, from: p.dst, to: p.src, dgid };
         match mad.attribute() {

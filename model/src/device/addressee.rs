@@ -88,7 +88,8 @@ impl Device {
         };
         let takes = is_for
             && seen!(card.qps[q].port) == port
-            && (p.transport == Transport::UD || seen!(card.qps[q].carrier).link() == p.carrier.link())
+            && (p.transport == Transport::UD
+                || seen!(card.qps[q].encapsulation).link() == p.encapsulation.link())
             && receives_in(seen!(card.qps[q].state));
         if !takes {
             return Err(Drop::NoQp);

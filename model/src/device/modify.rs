@@ -176,7 +176,7 @@ impl Device {
             to.set_dmac(a.dmac());
             to.set_udp_sport(a.udp_sport());
             qp.dest = dest;
-            qp.carrier = source.carrier(&a.dgid(), a.sl());
+            qp.encapsulation = source.encapsulation(&a.dgid(), a.sl());
         }
         if has(QpAttrMask::PATH_MTU) {
             to.set_mtu(a.mtu());

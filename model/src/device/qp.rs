@@ -3,7 +3,7 @@
 use crate::plain::{plain, Flag};
 use fpga_regs::{Access, QpContext, QpState, QpType, WqeCtrl, WqeSge, MAX_SGE};
 
-use crate::carrier::Carrier;
+use crate::encapsulation::Encapsulation;
 use crate::env::Env;
 use crate::packet::{Packet, PortId};
 use crate::wire::{Aeth, Operation, Transport};
@@ -225,8 +225,8 @@ pub struct Qp {
     pub scatter_fcs: Flag,
     /// The RQ's doorbell runs the QP (it is in error).
     pub flushing: Flag,
-    /// What carries its packets.
-    pub carrier: Carrier,
+    /// The encapsulation of its packets.
+    pub encapsulation: Encapsulation,
     /// Remote access that the QP grants (`Access` bits).
     pub access: u8,
     /// log2 of the receive stride in bytes.
@@ -334,7 +334,7 @@ impl Qp {
         p.dest_qpn = self.dest_qpn;
         p.src_qpn = self.qpn;
         p.psn = psn;
-        p.carrier = self.carrier;
+        p.encapsulation = self.encapsulation;
         p
     }
 
@@ -348,7 +348,7 @@ impl Qp {
     /// Bytes of an acknowledgement's frame, from the Ethernet header to the ICRC.
     #[inline(always)]
     pub(crate) fn ack_bytes(&self) -> u64 {
-        self.carrier.overhead() + Aeth::BYTES as u64
+        self.encapsulation.overhead() + Aeth::BYTES as u64
     }
 
     /// An answer of this QP's responder.
@@ -396,5 +396,5 @@ plain! {
     Responder { epsn, msn, rq_ci, rq_pi, op, nak_sent, has_recv, next_resource, established, keeps, dropped, since, packets, bytes, tx_packets, tx_bytes, asked, offset, rkey, va, length }
     Resource { original, psn, count, kind }
     RecvWqe { index, num_sge, room, sges }
-    Qp { used, state, qp_type, mtu_log, qpn, pd, domain, function, send_cq, recv_cq, srq, has_srq, sq_sig_all, strip_vlan, scatter_fcs, flushing, carrier, access, rq_stride_log, port, dest, dest_qpn, qkey, sq_mask, rq_mask, sq_iova, rq_iova, generation, mcast_groups, xrcd, window, train, turn, leaves, arrives, req, resp, attributes, resources, recv, written, waits_until, awaited, taken_at, notifies_at }
+    Qp { used, state, qp_type, mtu_log, qpn, pd, domain, function, send_cq, recv_cq, srq, has_srq, sq_sig_all, strip_vlan, scatter_fcs, flushing, encapsulation, access, rq_stride_log, port, dest, dest_qpn, qkey, sq_mask, rq_mask, sq_iova, rq_iova, generation, mcast_groups, xrcd, window, train, turn, leaves, arrives, req, resp, attributes, resources, recv, written, waits_until, awaited, taken_at, notifies_at }
 }

@@ -7,8 +7,8 @@ use fpga_regs::{Access, Cqe, CqeOpcode, CqeStatus, EventKind, RecvHead, Syndrome
 use super::qp::NO_WQE;
 use super::wqe::bytes;
 use super::Device;
-use crate::carrier::Carrier;
 use crate::dma::{Addr, Undelivered};
+use crate::encapsulation::Encapsulation;
 use crate::env::Env;
 use crate::packet::{Packet, Payload};
 use crate::wire::{Extra, Transport};
@@ -17,12 +17,12 @@ use crate::wire::{Extra, Transport};
 const UDP_IPV6: u8 = 8 | 1;
 const UDP_IPV4: u8 = 8 | 2;
 
-/// What a datagram's CQE says of what carried it: the priority of its tag, or else its kind; 0 is RoCE version 1.
-fn service_level(carrier: Carrier) -> u8 {
-    match carrier.priority() {
+/// What a datagram's CQE says of its encapsulation: the priority of its tag, or else its kind; 0 is RoCE version 1.
+fn service_level(encapsulation: Encapsulation) -> u8 {
+    match encapsulation.priority() {
         Some(priority) => priority,
-        None if carrier.is_v1() => 0,
-        None if carrier.is_ipv6() => UDP_IPV6,
+        None if encapsulation.is_v1() => 0,
+        None if encapsulation.is_ipv6() => UDP_IPV6,
         None => UDP_IPV4,
     }
 }
@@ -211,7 +211,7 @@ impl Device {
         match p.transport {
             Transport::UD => {
                 cqe.set_grh(true);
-                cqe.set_sl(service_level(p.carrier));
+                cqe.set_sl(service_level(p.encapsulation));
                 cqe.set_srcqp(p.src_qpn);
             }
             Transport::XRC => {

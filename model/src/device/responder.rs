@@ -58,7 +58,7 @@ impl Device {
         if qp.transport() != p.transport
             || qp.dest != p.src
             || qp.port != p.dst
-            || qp.carrier.link() != p.carrier.link()
+            || qp.encapsulation.link() != p.encapsulation.link()
             || !qp.receives()
         {
             if p.is_notification() && self.notified(q, p, env) {

@@ -66,9 +66,9 @@ impl Device {
             p.extra = Extra::Immediate;
             p.imm = wqe.ctrl.imm();
         }
-        p.carrier = source.carrier(&p.dgid, av.sl());
+        p.encapsulation = source.encapsulation(&p.dgid, av.sl());
         if av.vlan_present() {
-            p.carrier = p.carrier.with_tag(av.vlan());
+            p.encapsulation = p.encapsulation.with_tag(av.vlan());
         }
         let bytes = p.wire_bytes(total);
         if p.dst == PortId::ALL {
@@ -136,7 +136,7 @@ impl Device {
         if qp.qkey != p.qkey {
             return drop(self, port::RX_QKEY_ERRORS);
         }
-        if !self.gids.takes(qp.port, &p.dgid, p.carrier) {
+        if !self.gids.takes(qp.port, &p.dgid, p.encapsulation) {
             return drop(self, port::RX_NO_QP);
         }
         if p.dest_qpn == MULTICAST_QPN {
@@ -187,7 +187,7 @@ fn grh(p: &Packet, payload: usize) -> [u8; 40] {
     let udp = 8 + transport;
     let (traffic_class, hop_limit) = (p.traffic_class, p.hop_limit);
     let ipv6 = Ipv6 { src: p.sgid, dst: p.dgid, traffic_class, flow_label: 0, hop_limit };
-    if p.carrier.is_v1() {
+    if p.encapsulation.is_v1() {
         ipv6.encode(NEXT_BTH, transport as u16, &mut grh);
         return grh;
     }

@@ -138,7 +138,7 @@ impl World {
             && other.dest == qp.port
             && other.dest_qpn == qp.qpn
             && other.port == qp.dest
-            && other.carrier.link() == qp.carrier.link();
+            && other.encapsulation.link() == qp.encapsulation.link();
         let resp = &other.resp;
         let expects =
             resp.epsn == req.psn && resp.op == IDLE && resp.established.get() && !resp.nak_sent.get();

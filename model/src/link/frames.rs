@@ -1,6 +1,6 @@
 //! Packets to frames and back.
 
-use crate::carrier::Carrier;
+use crate::encapsulation::Encapsulation;
 use crate::packet::{Packet, Payload, PortId};
 use crate::wire::{self, frame, DropReason, EncodeError, Extra, Frame, Headers, Icrc, Path, Transport};
 
@@ -119,7 +119,7 @@ pub fn packet<'a>(frame: &Frame<'a>) -> Result<(Packet, &'a [u8]), DropReason> {
     p.psn = h.bth.psn;
     p.src = PortId::from_mac(frame.path.src_mac);
     p.dst = PortId::from_mac(frame.path.dst_mac);
-    p.carrier = Carrier::of_path(&frame.path);
+    p.encapsulation = Encapsulation::of_path(&frame.path);
     p.ecn = frame.path.network.ecn();
     if opcode.has_imm() {
         p.extra = Extra::Immediate;

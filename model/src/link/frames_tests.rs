@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::frames::*;
-use crate::carrier::Carrier;
+use crate::encapsulation::Encapsulation;
 use crate::gids::GidEntry;
 use crate::packet::{Packet, Payload, PortId};
 use crate::wire::{EncodeError, Extra, Network, Operation, Path, Syndrome, Transport};
@@ -79,9 +79,9 @@ prop_compose! {
         p.payload = Payload::Memory(Addr::default(), len as u32);
         (p.count, p.first, p.last, p.ack_req, p.solicited) = (count, first, last, ack_req, solicited && last);
         (p.src, p.dst, p.dest_qpn, p.psn) = (src, dst, qpn, psn);
-        p.carrier = if ipv6 { Carrier::UDP_IPV6 } else { Carrier::UDP_IPV4 };
+        p.encapsulation = if ipv6 { Encapsulation::UDP_IPV6 } else { Encapsulation::UDP_IPV4 };
         if let Some(tci) = tag {
-            p.carrier = p.carrier.with_tag(tci);
+            p.encapsulation = p.encapsulation.with_tag(tci);
         }
         if last && !extras.is_empty() {
             p.extra = *extra.get(extras);
@@ -111,7 +111,7 @@ prop_compose! {
             p.sgid = address::gid(src, sgid_index);
             p.dgid = address::gid(dst, sgid_index);
             let source = GidEntry { vlan: tag.map_or(0, |tci| tci & 0xfff), v1: v1.into(), ..GidEntry::new(p.sgid) };
-            p.carrier = source.carrier(&p.dgid, 5);
+            p.encapsulation = source.encapsulation(&p.dgid, 5);
             if v1 {
                 p.ecn = 0;
             }
@@ -121,14 +121,20 @@ prop_compose! {
 }
 
 fn path(p: &Packet) -> Path {
-    let index = if p.carrier.is_ipv6() { 0 } else { 1 };
+    let index = if p.encapsulation.is_ipv6() { 0 } else { 1 };
     let (src, dst) = (address::gid(p.src, index), address::gid(p.dst, index));
-    let mut network = match p.carrier.is_v1() {
+    let mut network = match p.encapsulation.is_v1() {
         true => Network::in_grh(&p.sgid, &p.dgid, p.traffic_class, 0, p.hop_limit),
         false => Network::from_gids(&src, &dst, p.traffic_class, 0, p.hop_limit),
     };
     network.set_ecn(p.ecn);
-    Path { src_mac: p.src.mac(), dst_mac: p.dst.mac(), vlan: p.carrier.tag(), network, udp_sport: 0xc123 }
+    Path {
+        src_mac: p.src.mac(),
+        dst_mac: p.dst.mac(),
+        vlan: p.encapsulation.tag(),
+        network,
+        udp_sport: 0xc123,
+    }
 }
 
 fn bytes(len: usize) -> Vec<u8> {
@@ -182,7 +188,7 @@ proptest! {
         let piece = pieces(&train).next().unwrap();
         let mut frame = encoded(&piece, &path(&train), &payload);
         // From the BTH on, but for its byte of congestion marks.
-        let bth = train.carrier.overhead() as usize - 12 - 4;
+        let bth = train.encapsulation.overhead() as usize - 12 - 4;
         let bit = at.index((frame.len() - bth) * 8);
         let bit = if bit / 8 == 4 { bit + 8 } else { bit };
         frame[bth + bit / 8] ^= 1 << (bit % 8);

@@ -28,15 +28,15 @@ fn ports(p: &Packet) -> Path {
     Path {
         src_mac: p.src.mac(),
         dst_mac: p.dst.mac(),
-        vlan: p.carrier.tag(),
+        vlan: p.encapsulation.tag(),
         network: Network::default(),
-        udp_sport: if p.carrier.is_v1() { 0 } else { source_port(p.src_qpn, p.dest_qpn) },
+        udp_sport: if p.encapsulation.is_v1() { 0 } else { source_port(p.src_qpn, p.dest_qpn) },
     }
 }
 
 /// The IP header between two GIDs, or the global route header of RoCE version 1.
 fn network(p: &Packet, (src, dst): (&Gid, &Gid), class: u8, label: u32, hop_limit: u8) -> Network {
-    match p.carrier.is_v1() {
+    match p.encapsulation.is_v1() {
         true => Network::in_grh(src, dst, class, label, hop_limit),
         false => Network::from_gids(src, dst, class, label, hop_limit),
     }
@@ -73,7 +73,7 @@ fn connected(world: &World, p: &Packet) -> Path {
             if p.dst == PortId::NOBODY {
                 path.dst_mac = a.dmac();
             }
-            if a.udp_sport() != 0 && !p.carrier.is_v1() {
+            if a.udp_sport() != 0 && !p.encapsulation.is_v1() {
                 path.udp_sport = a.udp_sport();
             }
             let hop_limit = if a.hop_limit() == 0 { HOP_LIMIT } else { a.hop_limit() };
@@ -82,7 +82,7 @@ fn connected(world: &World, p: &Packet) -> Path {
         }
         // The QP is gone while its last packet is in flight.
         None => {
-            let index = if p.carrier.is_ipv6() { 0 } else { 1 };
+            let index = if p.encapsulation.is_ipv6() { 0 } else { 1 };
             let (src, dst) = (address::gid(p.src, index), address::gid(p.dst, index));
             path.network = network(p, (&src, &dst), 0, 0, HOP_LIMIT);
         }

@@ -17,7 +17,7 @@ use crate::wire::{Operation, Transport};
 /// version 1 has no congestion notification.
 fn takes_part(packet: &Packet) -> bool {
     let connected = matches!(packet.transport, Transport::RC | Transport::UC | Transport::XRC);
-    connected && packet.operation != Operation::Acknowledge && !packet.carrier.is_v1()
+    connected && packet.operation != Operation::Acknowledge && !packet.encapsulation.is_v1()
 }
 
 impl SimEnv<'_> {

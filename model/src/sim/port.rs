@@ -11,7 +11,7 @@ use super::state::*;
 use super::trace::{Phase, Subject};
 use super::ways::way;
 use super::wire::Times;
-use crate::carrier::Carrier;
+use crate::encapsulation::Encapsulation;
 use crate::journal;
 use crate::packet::{Packet, Payload, PortId};
 use crate::plain::Flag;
@@ -35,12 +35,12 @@ const ATOMIC: u32 = 8;
 
 /// Bytes of a packet from the BTH to the padding: `wire_bytes` counts from the Ethernet header to the ICRC.
 fn transport_bytes(p: &Packet, len: u32) -> u32 {
-    (p.wire_bytes(len) - p.carrier.overhead()) as u32 + Bth::BYTES as u32
+    (p.wire_bytes(len) - p.encapsulation.overhead()) as u32 + Bth::BYTES as u32
 }
 
-/// Bytes of a packet that what carries it takes beyond RoCEv2 in IPv4.
+/// Bytes that the encapsulation of a packet takes beyond RoCEv2 in IPv4.
 fn beyond_ipv4(p: &Packet) -> u32 {
-    (p.carrier.overhead() - Carrier::UDP_IPV4.overhead()) as u32
+    (p.encapsulation.overhead() - Encapsulation::UDP_IPV4.overhead()) as u32
 }
 
 /// Time that a packet takes on the wire.

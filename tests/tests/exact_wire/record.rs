@@ -50,7 +50,7 @@ fn every_frame_is_recorded_with_a_right_icrc() {
         assert!(p.src.card < 2 && p.dst.card < 2 && p.src.card != p.dst.card);
         assert_eq!(record.len, record.kept.len());
         let path = frame::decode(&record.kept).unwrap().path;
-        let index = if p.carrier.is_ipv6() { 0 } else { 1 };
+        let index = if p.encapsulation.is_ipv6() { 0 } else { 1 };
         assert_eq!(path.network.src_gid(), address::gid(p.src, index));
         assert_eq!(path.network.dst_gid(), address::gid(p.dst, index));
         let hop_limit = match path.network {

@@ -338,7 +338,7 @@ fn check(world: &World, port: PortId, arrival: &Arrival, payload: &[u8]) -> Resu
     unsafe { Device::admits(card, port, (p, payload), (from, to)) }?;
     let here = if p.transport == Transport::UD {
         (crate::wire::path::multicast_mac(to).is_some() || card.gids.has(port, to))
-            && card.gids.takes(port, to, p.carrier)
+            && card.gids.takes(port, to, p.encapsulation)
     } else {
         let connected = card.find_qp(p.dest_qpn).map(|q| &card.qps[q]);
         connected.is_some_and(|qp| card.gids.source(port, qp.attributes.sgid_index()).gid == *to)

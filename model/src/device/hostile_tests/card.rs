@@ -9,13 +9,13 @@ use fpga_regs::{RecvHead, WqeAtomic, WqeCtrl, WqeOpcode, WqeRemote, WqeSge};
 
 use super::surroundings::*;
 use super::Raw;
-use crate::carrier::Carrier;
 use crate::device::qp::{Qp, IDLE, RESOURCES};
 use crate::device::requester::{PSN_WINDOW, TRAIN_BYTES};
 use crate::device::responder::Outcome;
 use crate::device::tables::{key_kind, Key, Srq};
 use crate::device::{Device, COUNTERS};
 use crate::dma::Addr;
+use crate::encapsulation::Encapsulation;
 use crate::packet::{Packet, Payload, PortId};
 use crate::wire::{psn, Extra, Operation, Syndrome, Transport};
 
@@ -209,7 +209,7 @@ impl Card {
         let continues = qp.resp.op != IDLE;
         (p.first, p.last) = (if raw.number % 8 != 0 { !continues } else { first }, last);
         (p.ack_req, p.solicited) = (ack_req, solicited);
-        p.carrier = if ipv6 { Carrier::UDP_IPV6 } else { Carrier::UDP_IPV4 };
+        p.encapsulation = if ipv6 { Encapsulation::UDP_IPV6 } else { Encapsulation::UDP_IPV4 };
         let has = matches!(p.operation, Operation::Send | Operation::Write | Operation::ReadResponse);
         if has {
             p.count = raw.count;

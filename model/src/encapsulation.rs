@@ -1,18 +1,18 @@
-//! What carries a packet below its transport headers: the version of RoCE and of IP, and an 802.1Q tag.
+//! What a packet is in below its transport headers: the version of RoCE and of IP, and an 802.1Q tag.
 
 use crate::plain::plain;
 use crate::wire::{icrc, Bth, Ethernet, Ipv4, Ipv6, Network, Path, Udp};
 
-/// What carries a packet. Zero is RoCEv2 in IPv4, without a tag.
+/// The encapsulation of a packet. Zero is RoCEv2 in IPv4, without a tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Carrier {
+pub struct Encapsulation {
     /// Tag control information in the lowest 16 bits, then the flags.
     bits: u32,
 }
 
 plain! {
-    Carrier { bits }
+    Encapsulation { bits }
 }
 
 /// The bits of a VLAN's number.
@@ -24,35 +24,35 @@ const IPV6: u32 = 1 << 17;
 /// RoCE version 1.
 const V1: u32 = 1 << 18;
 
-impl Carrier {
+impl Encapsulation {
     /// RoCEv2 in IPv4.
-    pub const UDP_IPV4: Carrier = Carrier { bits: 0 };
+    pub const UDP_IPV4: Self = Self { bits: 0 };
     /// RoCEv2 in IPv6.
-    pub const UDP_IPV6: Carrier = Carrier { bits: IPV6 };
+    pub const UDP_IPV6: Self = Self { bits: IPV6 };
 
-    /// Of packets with this link, see [`Carrier::link`], and for a destination with an address of IPv6 or IPv4.
-    pub const fn of_link(link: u32, ipv6: bool, priority: u8) -> Carrier {
-        let carrier = Carrier { bits: if link & V1 == 0 && ipv6 { IPV6 } else { link & V1 } };
+    /// Of packets with this link, see [`Self::link`], and for a destination with an address of IPv6 or IPv4.
+    pub const fn of_link(link: u32, ipv6: bool, priority: u8) -> Self {
+        let encapsulation = Self { bits: if link & V1 == 0 && ipv6 { IPV6 } else { link & V1 } };
         match (link & VLAN) as u16 {
-            0 => carrier,
-            vlan => carrier.with_tag((priority as u16 & 7) << 13 | vlan),
+            0 => encapsulation,
+            vlan => encapsulation.with_tag((priority as u16 & 7) << 13 | vlan),
         }
     }
 
     /// Of a packet that came by a path.
-    pub fn of_path(path: &Path) -> Carrier {
+    pub fn of_path(path: &Path) -> Self {
         let version = match path.network {
             Network::V4(_) => 0,
             Network::V6(_) => IPV6,
             Network::Grh(_) => V1,
         };
-        let carrier = Carrier { bits: version };
-        path.vlan.map_or(carrier, |tci| carrier.with_tag(tci))
+        let encapsulation = Self { bits: version };
+        path.vlan.map_or(encapsulation, |tci| encapsulation.with_tag(tci))
     }
 
     /// The same with this tag control information.
-    pub const fn with_tag(self, tci: u16) -> Carrier {
-        Carrier { bits: self.bits & !0xffff | TAGGED | tci as u32 }
+    pub const fn with_tag(self, tci: u16) -> Self {
+        Self { bits: self.bits & !0xffff | TAGGED | tci as u32 }
     }
 
     /// Tag control information, if there is a tag.
@@ -72,7 +72,7 @@ impl Carrier {
         }
     }
 
-    /// Whether it is IPv6 that carries RoCEv2.
+    /// Whether it is RoCEv2 in IPv6.
     #[inline(always)]
     pub const fn is_ipv6(self) -> bool {
         self.bits & IPV6 != 0
@@ -114,22 +114,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_carries_takes_its_bytes() {
-        let of = |v1, vlan, ipv6| Carrier::of_link(Carrier::link_of(v1, vlan), ipv6, 5);
-        assert_eq!((of(false, 0, false), of(false, 0, true)), (Carrier::UDP_IPV4, Carrier::UDP_IPV6));
+    fn each_takes_its_bytes() {
+        let of = |v1, vlan, ipv6| Encapsulation::of_link(Encapsulation::link_of(v1, vlan), ipv6, 5);
+        assert_eq!(
+            (of(false, 0, false), of(false, 0, true)),
+            (Encapsulation::UDP_IPV4, Encapsulation::UDP_IPV6)
+        );
         let tagged = of(false, 107, false);
         assert_eq!((tagged.tag(), tagged.priority(), tagged.link()), (Some(5 << 13 | 107), Some(5), 107));
         let first = of(true, 107, true);
         assert!(first.is_v1() && !first.is_ipv6() && first.link() != tagged.link());
         // Ethernet, IP, UDP, BTH and ICRC; a tag; a GRH instead of IP and UDP.
-        let bytes = [Carrier::UDP_IPV4, Carrier::UDP_IPV6, tagged, first].map(Carrier::overhead);
+        let bytes =
+            [Encapsulation::UDP_IPV4, Encapsulation::UDP_IPV6, tagged, first].map(Encapsulation::overhead);
         let expected = [14 + 20 + 8 + 12 + 4, 14 + 40 + 8 + 12 + 4, 18 + 20 + 8 + 12 + 4, 18 + 40 + 12 + 4];
         assert_eq!(bytes, expected);
     }
 
     #[test]
     fn a_priority_is_no_vlan() {
-        let carrier = Carrier::UDP_IPV4.with_tag(3 << 13);
-        assert_eq!((carrier.link(), carrier.priority()), (0, Some(3)));
+        let encapsulation = Encapsulation::UDP_IPV4.with_tag(3 << 13);
+        assert_eq!((encapsulation.link(), encapsulation.priority()), (0, Some(3)));
     }
 }
