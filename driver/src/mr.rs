@@ -78,10 +78,7 @@ impl<C: Card> Pd<C> {
     /// whenever it is there), and what the card writes into it (as `access` allows) must be expected by its owner.
     pub unsafe fn register(self: &Arc<Self>, region: &Region) -> Result<Arc<Mr<C>>> {
         let (context, memory) = self.place(region)?;
-        match self.create_region(&context) {
-            Ok(key) => Ok(self.region(key, region.addr as u64, &context, memory)),
-            Err(error) => Err(self.dev.undo(memory, error)),
-        }
+        self.create_region(region.addr as u64, &context, memory)
     }
 
     /// As [`register`](Self::register), of memory that is mapped now: `len` bytes at `addr`, which peers and elements
@@ -104,7 +101,7 @@ impl<C: Card> Pd<C> {
     pub fn alloc_null_mr(self: &Arc<Self>) -> Result<Arc<Mr<C>>> {
         self.dev.need(FeatureSet::NULL_MR, "a null memory region")?;
         let context = self.context(u64::MAX, 0, Access::LOCAL_WRITE).with_mode(MrMode::NULL);
-        Ok(self.region(self.create_region(&context)?, 0, &context, Memory::Unmapped))
+        self.create_region(0, &context, Memory::Unmapped)
     }
 
     /// A region of `len` bytes of the card's own memory, from byte `at` of `dm` on.
@@ -115,7 +112,7 @@ impl<C: Card> Pd<C> {
         }
         let iova = dm.place(at, len)?.into();
         let context = self.context(len, 0, access).with_mode(MrMode::ON_CARD).with_iova(iova);
-        Ok(self.region(self.create_region(&context)?, 0, &context, Memory::Unmapped))
+        self.create_region(0, &context, Memory::Unmapped)
     }
 
     /// Makes a region's memory reachable: as the card is told, and what to undo later.
@@ -157,10 +154,7 @@ impl<C: Card> Pd<C> {
             .with_page_shift(list.page_shift)
             .with_first_offset(list.first_offset)
             .with_iova(table.iova());
-        match self.create_region(&context) {
-            Ok(key) => Ok(self.region(key, 0, &context, Memory::Pages(table))),
-            Err(error) => Err(table.after(error)),
-        }
+        self.create_region(0, &context, Memory::Pages(table))
     }
 
     fn check_region(&self, region: &Region) -> Result<()> {
@@ -208,11 +202,16 @@ impl<C: Card> Pd<C> {
         MrContext::new().with_pd(self.pdn()).with_access(access).with_va(va).with_length(length)
     }
 
-    fn create_region(&self, context: &MrContext) -> Result<u32> {
-        self.dev.admin().create(AdminOpcode::CREATE_MR, context.as_bytes())
-    }
-
-    fn region(self: &Arc<Self>, key: u32, addr: u64, context: &MrContext, memory: Memory<C>) -> Arc<Mr<C>> {
+    fn create_region(
+        self: &Arc<Self>,
+        addr: u64,
+        context: &MrContext,
+        memory: Memory<C>,
+    ) -> Result<Arc<Mr<C>>> {
+        let key = match self.dev.admin().create(AdminOpcode::CREATE_MR, context.as_bytes()) {
+            Ok(key) => key,
+            Err(error) => return Err(self.dev.undo(memory, error)),
+        };
         let state = State {
             pd: self.clone(),
             addr,
@@ -221,24 +220,19 @@ impl<C: Card> Pd<C> {
             access: context.access(),
             memory: Some(memory),
         };
-        Arc::new(Mr { dev: self.dev.clone(), key, state: Mutex::new(state) })
+        Ok(Arc::new(Mr { dev: self.dev.clone(), key, state: Mutex::new(state) }))
     }
 }
 
 impl<C: Card> Device<C> {
     /// After a command that failed: unmaps what was mapped for it, unless the card may still execute it.
     fn undo(&self, memory: Memory<C>, error: Error) -> Error {
-        match (error, memory) {
-            (error @ (Error::Timeout { .. } | Error::Lost { .. }), Memory::Pages(table)) => {
-                table.leak();
-                error
-            }
-            (error @ (Error::Timeout { .. } | Error::Lost { .. }), _) => error,
-            (error, memory) => {
-                self.release(memory);
-                error
-            }
+        match (memory, &error) {
+            (Memory::Pages(table), _) => return table.after(error),
+            (_, Error::Timeout { .. } | Error::Lost { .. }) => (),
+            (memory, _) => self.release(memory),
         }
+        error
     }
 
     fn release(&self, memory: Memory<C>) {
