@@ -43,11 +43,10 @@ impl Segment {
         let offset = self.heap_offset() + pages.start * PAGE;
         let ptr = self.ptr_at(offset);
         let range = Range { start: iova.unwrap_or(ptr as u64), len: bytes, backing: offset, refs: 1 };
-        let dma = Dma::new(&guard, self.member()).ok_or(SegmentError::TooManyRanges)?;
-        if dma.insert(&[range]).is_err() {
+        if let Err(error) = Dma::own(&guard).insert(&[range]) {
             extents.retire(self.member(), pages);
             extents.remove_retired(self.member(), pages);
-            return Err(SegmentError::TooManyRanges);
+            return Err(error);
         }
         Ok(Area { ptr, offset, len: bytes as usize })
     }

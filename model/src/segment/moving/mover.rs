@@ -15,7 +15,7 @@ use crate::segment::error::{SegmentError, LOCK_PATIENCE};
 use crate::segment::extents::{Extents, Pages};
 use crate::segment::lock::LockError;
 use crate::segment::page::PAGE;
-use crate::segment::reach::dma::{Dma, MapFull, RemoveError};
+use crate::segment::reach::dma::Dma;
 use crate::segment::reach::ranges::{Range, PRIVATE};
 use crate::segment::registry;
 use crate::segment::Segment;
@@ -58,19 +58,12 @@ impl Segment {
         let offers = unsafe { self.offers() };
         offers.prepare(&files, iova, len as u64, writable);
         let ranges: Vec<Range> = pieces.iter().map(|piece| self.range_of(piece)).collect();
-        let inserted = match self.lock(LOCK_PATIENCE) {
-            Ok(guard) => match Dma::new(&guard, self.member()) {
-                Some(dma) => match self.insert(&dma, &ranges) {
-                    Ok(displaced) => {
-                        offers.publish(&guard, &files, iova, len as u64);
-                        Ok(self.unused(&dma, &displaced))
-                    }
-                    Err(_) => Err(SegmentError::TooManyRanges),
-                },
-                None => Err(SegmentError::TooManyRanges),
-            },
-            Err(error) => Err(error.into()),
-        };
+        let inserted = self.lock(LOCK_PATIENCE).map_err(SegmentError::from).and_then(|guard| {
+            let dma = Dma::own(&guard);
+            let displaced = self.insert(&dma, &ranges)?;
+            offers.publish(&guard, &files, iova, len as u64);
+            Ok(self.unused(&dma, &displaced))
+        });
         match inserted {
             Ok(stale) => {
                 self.bring_home_and_free(&held, &stale);
@@ -88,7 +81,7 @@ impl Segment {
         }
     }
 
-    fn insert(&self, dma: &Dma<'_>, ranges: &[Range]) -> Result<Vec<Range>, MapFull> {
+    fn insert(&self, dma: &Dma<'_>, ranges: &[Range]) -> Result<Vec<Range>, SegmentError> {
         let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Ok(Vec::new()) };
         if dma.touches(first.start, last.end() - first.start) {
             self.local().overlapped.store(true, Ordering::Relaxed);
@@ -173,11 +166,8 @@ pub(in crate::segment) fn release(segment: &Segment, start: u64, len: u64) -> Re
     }
     let held = registry::enter();
     let guard = segment.lock(LOCK_PATIENCE)?;
-    let dma = Dma::new(&guard, segment.member()).ok_or(SegmentError::NotMapped(start))?;
-    let dropped = dma.remove(start, len).map_err(|error| match error {
-        RemoveError::NotCovered(at) => SegmentError::NotMapped(at),
-        RemoveError::Full => SegmentError::TooManyRanges,
-    })?;
+    let dma = Dma::own(&guard);
+    let dropped = dma.remove(start, len)?;
     let unused = segment.unused(&dma, &dropped);
     // SAFETY: the process's lock is held.
     unsafe { segment.offers() }.withdraw(&guard, start, len);
@@ -201,14 +191,12 @@ pub(in crate::segment) fn bring_all_home(segment: &Segment) {
         return;
     }
     let all = match segment.lock(Duration::from_secs(2)) {
-        Ok(guard) => match Dma::new(&guard, segment.member()) {
-            Some(dma) => {
-                let ranges = dma.ranges().to_vec();
-                dma.clear();
-                pages_of(&segment.unused(&dma, &backed(&ranges)))
-            }
-            None => Vec::new(),
-        },
+        Ok(guard) => {
+            let dma = Dma::own(&guard);
+            let ranges = dma.ranges().to_vec();
+            dma.clear();
+            pages_of(&segment.unused(&dma, &backed(&ranges)))
+        }
         // Even if the lock cannot be had, the program must keep its data.
         Err(_) => vec![Pages { start: 0, pages: segment.heap_bytes() / PAGE }],
     };

@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::ranges::{self, Change, Place, Range, PRIVATE};
 use super::Reach;
-use crate::segment::layout::{Steady, Tables};
+use crate::segment::error::SegmentError;
+use crate::segment::layout::Tables;
 use crate::segment::Segment;
 
 /// Ranges that one member can have.
@@ -41,23 +42,23 @@ pub enum Backing {
     Placed(Place),
 }
 
-/// The map has no room for another range.
-#[derive(Debug, PartialEq, Eq)]
-pub struct MapFull;
-
 /// One member's map, while the lock is held.
 pub struct Dma<'g> {
     map: &'g DmaMap,
-    steady: &'g Steady,
     segment: &'g Segment,
 }
 
 impl<'g> Dma<'g> {
     /// The map of `member`; `None` for an index that does not exist.
     pub fn new(guard: &'g Reach<'_>, member: u16) -> Option<Dma<'g>> {
-        let tables: &Tables = guard.segment().tables();
-        let map = tables.dma.get(usize::from(member))?;
-        Some(Dma { map, steady: &tables.header.steady, segment: guard.segment() })
+        let map = guard.segment().tables().dma.get(usize::from(member))?;
+        Some(Dma { map, segment: guard.segment() })
+    }
+
+    /// This process's own.
+    pub fn own(guard: &'g Reach<'_>) -> Dma<'g> {
+        let segment = guard.segment();
+        Dma { map: &segment.tables().dma[usize::from(segment.member())], segment }
     }
 
     /// All ranges, sorted; none while a change was left unfinished.
@@ -73,16 +74,16 @@ impl<'g> Dma<'g> {
 
     /// Adds a region made of adjacent pieces. Returns the backings that it
     /// displaced: memory that those addresses no longer map.
-    pub fn insert(&self, pieces: &[Range]) -> Result<Vec<Range>, MapFull> {
+    pub fn insert(&self, pieces: &[Range]) -> Result<Vec<Range>, SegmentError> {
         self.apply(ranges::insert(self.ranges(), pieces))
     }
 
     /// Removes a region. Returns the backings of bytes that no region covers
     /// any longer; an error, without any change, if a byte was not covered.
-    pub fn remove(&self, start: u64, len: u64) -> Result<Vec<Range>, RemoveError> {
+    pub fn remove(&self, start: u64, len: u64) -> Result<Vec<Range>, SegmentError> {
         let change = ranges::remove(self.ranges(), start, len)
-            .map_err(|missing| RemoveError::NotCovered(missing.0))?;
-        self.apply(change).map_err(|MapFull| RemoveError::Full)
+            .map_err(|missing| SegmentError::NotMapped(missing.0))?;
+        self.apply(change)
     }
 
     /// True when some of these addresses are mapped already.
@@ -92,30 +93,28 @@ impl<'g> Dma<'g> {
         all.get(next).is_some_and(|range| range.start < start + len)
     }
 
-    /// True if some address maps a byte of `offset..offset + len`.
-    pub fn uses(&self, offset: u64, len: u64) -> bool {
-        self.ranges().iter().any(|range| {
-            range.in_segment() && range.backing < offset + len && offset < range.backing + range.len
-        })
-    }
-
     /// Removes all ranges.
     pub fn clear(&self) {
         self.segment.new_generation();
-        self.steady.dma_generation.fetch_add(1, Release);
+        self.changed();
         self.map.count.store(0, Release);
         self.map.changing.store(0, Release);
-        self.steady.dma_generation.fetch_add(1, Release);
+        self.changed();
     }
 
-    fn apply(&self, change: Change) -> Result<Vec<Range>, MapFull> {
+    /// What was looked up before is looked up again.
+    fn changed(&self) {
+        self.segment.tables().header.steady.dma_generation.fetch_add(1, Release);
+    }
+
+    fn apply(&self, change: Change) -> Result<Vec<Range>, SegmentError> {
         let count = self.ranges().len();
         let new_count = count - (change.to - change.from) + change.ranges.len();
         if new_count > MAX_RANGES {
-            return Err(MapFull);
+            return Err(SegmentError::TooManyRanges);
         }
         self.segment.new_generation();
-        self.steady.dma_generation.fetch_add(1, Release);
+        self.changed();
         self.map.changing.store(1, Release);
         // SAFETY: the lock is held and no slice from `ranges` is alive.
         let all = unsafe { &mut *self.map.ranges.get() };
@@ -124,18 +123,9 @@ impl<'g> Dma<'g> {
         all[change.from..new_to].copy_from_slice(&change.ranges);
         self.map.count.store(new_count as u32, Release);
         self.map.changing.store(0, Release);
-        self.steady.dma_generation.fetch_add(1, Release);
+        self.changed();
         Ok(change.dropped)
     }
-}
-
-/// Why a region was not removed.
-#[derive(Debug, PartialEq, Eq)]
-pub enum RemoveError {
-    /// This address was not mapped.
-    NotCovered(u64),
-    /// Removing it would split a range, and there is no room for that.
-    Full,
 }
 
 /// Slots of the look-up cache, a power of two: enough that the dozen buffers and rings of two busy queue pairs

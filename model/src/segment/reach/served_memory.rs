@@ -9,7 +9,7 @@
 
 use std::os::fd::OwnedFd;
 
-use super::dma::{Dma, RemoveError};
+use super::dma::Dma;
 use super::file_views::keeps_size;
 use super::ranges::{find, Place, Range};
 use super::Reach;
@@ -70,7 +70,7 @@ impl Segment {
     /// Lets the card reach `len` bytes of lent memory at IOVA `iova`. Nothing may be mapped there yet.
     pub fn map_at(&self, iova: u64, len: u64, place: Place) -> Result<(), SegmentError> {
         let guard = self.lock(LOCK_PATIENCE)?;
-        let dma = Dma::new(&guard, self.member()).ok_or(SegmentError::NotMapped(iova))?;
+        let dma = Dma::own(&guard);
         let all = dma.ranges();
         let next = all.partition_point(|range| range.start < iova);
         let taken = find(all, iova).is_some() || all.get(next).is_some_and(|range| range.start - iova < len);
@@ -78,17 +78,13 @@ impl Segment {
             return Err(SegmentError::AlreadyMapped(iova));
         }
         let range = Range { start: iova, len, backing: place.backing(), refs: 1 };
-        dma.insert(&[range]).map(|_| ()).map_err(|_| SegmentError::TooManyRanges)
+        dma.insert(&[range]).map(drop)
     }
 
     /// Takes that back. No DMA touches the memory after this returns.
     pub fn unmap_at(&self, iova: u64, len: u64) -> Result<(), SegmentError> {
         let guard = self.lock(LOCK_PATIENCE)?;
-        let dma = Dma::new(&guard, self.member()).ok_or(SegmentError::NotMapped(iova))?;
-        dma.remove(iova, len).map(|_| ()).map_err(|error| match error {
-            RemoveError::NotCovered(at) => SegmentError::NotMapped(at),
-            RemoveError::Full => SegmentError::TooManyRanges,
-        })
+        Dma::own(&guard).remove(iova, len).map(drop)
     }
 }
 
