@@ -16,7 +16,7 @@ use super::announced::forget_thread;
 use super::registry::{close_descriptors, forget_all, in_base, segments, PROCESS};
 use super::Local;
 use crate::segment::moving::maps::{each_mapping, Mapping};
-use crate::segment::moving::pages::{move_out, SegmentFile};
+use crate::segment::moving::pages::move_out;
 use crate::segment::moving::protect;
 
 /// The longest that a parent waits for its child to have copied.
@@ -106,7 +106,6 @@ extern "C" fn child() {
 /// # Safety
 /// PROCESS is held.
 unsafe fn privatise(local: &Local) {
-    let file = SegmentFile { fd: local.memfd };
     let mut from = 0;
     loop {
         let mut batch = [Mapping::default(); BATCH];
@@ -114,7 +113,7 @@ unsafe fn privatise(local: &Local) {
         let complete = each_mapping(from, |mapping| {
             // SAFETY: PROCESS is held.
             let base = unsafe { in_base(mapping.start) };
-            if (mapping.device, mapping.inode) == local.identity && !base {
+            if local.is_mapped_by(mapping) && !base {
                 batch[found] = *mapping;
                 found += 1;
             }
@@ -125,7 +124,7 @@ unsafe fn privatise(local: &Local) {
             // SAFETY: a mapping of the segment that is no base mapping. On an
             // error (no memory) the buffer must at least not stay shared.
             unsafe {
-                if move_out(file, mapping.start, len, mapping.offset, false).is_err() {
+                if move_out(local.file(), mapping.start, len, mapping.offset, false).is_err() {
                     libc::munmap(mapping.start as *mut libc::c_void, len as usize);
                 }
             }

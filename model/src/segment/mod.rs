@@ -74,6 +74,7 @@ pub use reach::Reach;
 
 use crate::panics::tidied;
 use layout::{Control, Tables};
+use moving::maps::Mapping;
 use moving::mover;
 use reach::{ask, kernel, offered_files, Found};
 
@@ -132,6 +133,17 @@ impl Local {
     fn found(&mut self) -> impl Iterator<Item = &mut Found> {
         // SAFETY: made by `Found::of` and freed with `self`, which is borrowed.
         self.found.iter_mut().filter_map(|found| unsafe { found.get_mut().as_mut() })
+    }
+
+    /// The file of the segment; not of one that is detached.
+    fn file(&self) -> BorrowedFd<'_> {
+        // SAFETY: our descriptor, open while we are not detached.
+        unsafe { BorrowedFd::borrow_raw(self.memfd) }
+    }
+
+    /// Whether this is a mapping of the segment.
+    fn is_mapped_by(&self, mapping: &Mapping) -> bool {
+        (mapping.device, mapping.inode) == self.identity
     }
 
     fn own_memory(&self) -> kernel::OwnMemory {
@@ -237,10 +249,8 @@ impl Segment {
         let end = offset.saturating_add(bytes as u64);
         assert!(offset >= layout::WORLD_OFFSET && end <= self.heap_offset(), "not of the cards' area");
         if !self.is_detached() {
-            // SAFETY: our descriptor, open while we are not detached.
-            let memfd = unsafe { BorrowedFd::borrow_raw(self.local.memfd) };
             // What stays is freed with the segment.
-            let _ = moving::pages::punch(memfd, offset, bytes as u64);
+            let _ = moving::pages::punch(self.local.file(), offset, bytes as u64);
         }
     }
 

@@ -8,7 +8,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::pages::{move_in, SegmentFile};
+use super::pages::move_in;
 use super::plan::{plan, Piece, Source};
 use super::release::{pages_of, Leaving};
 use crate::segment::error::{SegmentError, LOCK_PATIENCE};
@@ -44,7 +44,7 @@ impl Segment {
                 self.local().moved_pages.store(true, Ordering::Relaxed);
                 // SAFETY: the plan found private anonymous memory there, and
                 // the extent is ours.
-                let moved = unsafe { move_in(self.file(), piece.start, piece.len, offset) };
+                let moved = unsafe { move_in(self.local().file(), piece.start, piece.len, offset) };
                 piece.source = match moved {
                     Ok(()) => Source::Moved(pages),
                     Err(_) => {
@@ -152,10 +152,6 @@ impl Segment {
 
     pub(in crate::segment) fn offset_of(&self, page: u64) -> u64 {
         self.heap_offset() + page * PAGE
-    }
-
-    pub(in crate::segment) fn file(&self) -> SegmentFile {
-        SegmentFile { fd: self.local().memfd }
     }
 }
 

@@ -15,12 +15,6 @@ use super::protect::{protect, Kind, Refusal};
 use crate::segment::page::PAGE;
 use crate::segment::signals::SignalsBlocked;
 
-/// The file of the segment, as far as this module needs it.
-#[derive(Clone, Copy)]
-pub(in crate::segment) struct SegmentFile {
-    pub(in crate::segment) fd: RawFd,
-}
-
 /// Replaces the private pages `start..start + len` by those at `offset` of the
 /// segment (which are zero), with the same content. On an error the private
 /// pages are as before.
@@ -29,7 +23,7 @@ pub(in crate::segment) struct SegmentFile {
 /// The range is page aligned private anonymous memory of this process, and the
 /// range of the segment belongs to this process.
 pub(in crate::segment) unsafe fn move_in(
-    file: SegmentFile,
+    file: BorrowedFd<'_>,
     start: u64,
     len: u64,
     offset: u64,
@@ -40,7 +34,9 @@ pub(in crate::segment) unsafe fn move_in(
         Err(Refusal::NotOffered) => None,
         Err(Refusal::InUse) => return Err(io::Error::from_raw_os_error(libc::EBUSY)),
     };
-    each_populated(start, start + len, |at, bytes| write_all(file.fd, at, bytes, offset + (at - start)))?;
+    each_populated(start, start + len, |at, bytes| {
+        write_all(file.as_raw_fd(), at, bytes, offset + (at - start))
+    })?;
     // SAFETY: the caller vouches for the range; what is there is replaced in
     // one step by memory of the same content.
     let result = unsafe {
@@ -49,7 +45,7 @@ pub(in crate::segment) unsafe fn move_in(
             len as usize,
             ProtFlags::READ | ProtFlags::WRITE,
             MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE,
-            BorrowedFd::borrow_raw(file.fd),
+            file,
             offset,
         )
     };
@@ -70,7 +66,7 @@ pub(in crate::segment) unsafe fn move_in(
 /// The range is page aligned and maps the segment at `offset`, and is no
 /// process's base mapping.
 pub(in crate::segment) unsafe fn move_out(
-    file: SegmentFile,
+    file: BorrowedFd<'_>,
     start: u64,
     len: u64,
     offset: u64,
@@ -79,7 +75,9 @@ pub(in crate::segment) unsafe fn move_out(
     let _signals = SignalsBlocked::new();
     let private = PrivateMemory::new(len)?;
     let protected = hold_writers.then(|| protect(start, len, Kind::Shared));
-    each_data(file.fd, offset, len, |at, bytes| read_all(file.fd, private.start + (at - offset), bytes, at))?;
+    each_data(file.as_raw_fd(), offset, len, |at, bytes| {
+        read_all(file.as_raw_fd(), private.start + (at - offset), bytes, at)
+    })?;
     let moved = private.move_over(start);
     drop(protected);
     moved

@@ -2,7 +2,6 @@
 //! there, and to the system.
 #![allow(unsafe_code)]
 
-use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -87,7 +86,7 @@ impl Segment {
         for (address, run) in found {
             let offset = self.offset_of(run.start);
             // SAFETY: by the kernel's list the segment is mapped there at this offset, and it is no base mapping.
-            let moved = unsafe { move_out(self.file(), address, run.bytes(), offset, true) };
+            let moved = unsafe { move_out(self.local().file(), address, run.bytes(), offset, true) };
             if moved.is_err() {
                 stuck.push(run);
             }
@@ -108,7 +107,7 @@ impl Segment {
             let (mut at, end) = (one.address, one.address + one.pages.bytes());
             each_mapping(at, |mapping: &Mapping| {
                 let offset = mapping.offset.wrapping_add(at.wrapping_sub(mapping.start));
-                let shown = (mapping.device, mapping.inode) == self.local().identity
+                let shown = self.local().is_mapped_by(mapping)
                     && mapping.start <= at
                     && offset == self.offset_of(one.pages.start) + (at - one.address);
                 if shown {
@@ -128,9 +127,7 @@ impl Segment {
     fn everywhere(&self, held: &InProcess<'_>, pages: &[Pages]) -> std::io::Result<Vec<(u64, Pages)>> {
         let mut found = Vec::new();
         each_mapping(0, |mapping: &Mapping| {
-            if (mapping.device, mapping.inode) == self.local().identity
-                && !registry::is_base(held, mapping.start)
-            {
+            if self.local().is_mapped_by(mapping) && !registry::is_base(held, mapping.start) {
                 found.extend(self.overlaps(mapping, pages));
             }
             true
@@ -173,13 +170,11 @@ impl Segment {
         if retired.is_empty() {
             return true;
         }
-        // SAFETY: our descriptor, open as long as `self` is.
-        let memfd = unsafe { BorrowedFd::borrow_raw(self.local().memfd) };
         let mut empty = Vec::with_capacity(retired.len());
         for run in retired {
             // Without the lock: returning many pages takes long. Pages that could not
             // be emptied must not be allocated as zeroes.
-            if punch(memfd, self.offset_of(run.start), run.bytes()).is_ok() {
+            if punch(self.local().file(), self.offset_of(run.start), run.bytes()).is_ok() {
                 empty.push(*run);
             }
         }
