@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +18,6 @@ use crate::panics::tidied;
 use crate::segment::ALL;
 use crate::sim::control::ControlEnv;
 use crate::sim::doorbell::Ring;
-use crate::sim::event::Event;
 use crate::sim::threads::{on_thread_end, prepare, Follower, Threads, Timeline};
 use crate::world::World;
 
@@ -137,23 +135,9 @@ impl Registers for VirtualCard {
             Rung::Send { qp, index } => {
                 threads.send_bell(card, qp, index, bells.qp[qp as usize].advance(0, index))
             }
-            Rung::Recv { qp, index } => {
-                let (count, life) = bells.qp[qp as usize].advance(1, index);
-                threads.bell(Ring::receives(
-                    count,
-                    Event::RecvBell { card, qp, producer: index, life },
-                    profile,
-                ));
-            }
-            Rung::Shared { srq, index } => {
-                let life = bells.srq[srq as usize].life.load(Ordering::Relaxed);
-                let event = Event::SharedBell { card, srq, producer: index, life };
-                threads.bell(Ring::receives(1, event, profile));
-            }
-            Rung::Arm(arm) => {
-                let event = Event::Arm { card, function: self.function.index, value: arm.0 };
-                threads.bell(Ring::arms(event, profile));
-            }
+            Rung::Recv { qp, index } => threads.bell(Ring::recv(bells, card, qp, index, profile)),
+            Rung::Shared { srq, index } => threads.bell(Ring::shared(bells, card, srq, index, profile)),
+            Rung::Arm(arm) => threads.bell(Ring::arms(card, self.function.index, arm, profile)),
         }
     }
 

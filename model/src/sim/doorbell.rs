@@ -1,5 +1,10 @@
 //! What a doorbell costs the program that rings it, and when the card has understood it.
 
+use std::sync::atomic::Ordering;
+
+use fpga_regs::CqArm;
+
+use crate::cells::Bells;
 use crate::device::Device;
 use crate::profile::Profile;
 use crate::sim::engine::Engine;
@@ -20,14 +25,27 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Of `count` receives.
-    pub fn receives(count: u32, event: Event, p: &Profile) -> Ring {
-        Ring { cost: p.host.post_recv_ps * u64::from(count) + p.host.doorbell_ps, event, bytes: 8, more: 0 }
+    /// Of a receive queue, posted up to `producer`.
+    pub fn recv(bells: &Bells, card: u16, qp: u16, producer: u32, p: &Profile) -> Ring {
+        let (count, life) = bells.qp[usize::from(qp)].advance(1, producer);
+        Ring::plain(count, Event::RecvBell { card, qp, producer, life }, p)
+    }
+
+    /// Of a shared receive queue.
+    pub fn shared(bells: &Bells, card: u16, srq: u16, producer: u32, p: &Profile) -> Ring {
+        let life = bells.srq[usize::from(srq)].life.load(Ordering::Relaxed);
+        Ring::plain(1, Event::SharedBell { card, srq, producer, life }, p)
     }
 
     /// That arms a CQ.
-    pub fn arms(event: Event, p: &Profile) -> Ring {
-        Ring { cost: p.host.doorbell_ps, event, bytes: 8, more: 0 }
+    pub fn arms(card: u16, function: u16, arm: CqArm, p: &Profile) -> Ring {
+        Ring::plain(0, Event::Arm { card, function, value: arm.0 }, p)
+    }
+
+    /// One store, after `receives` were posted.
+    pub fn plain(receives: u32, event: Event, p: &Profile) -> Ring {
+        let cost = p.host.post_recv_ps * u64::from(receives) + p.host.doorbell_ps;
+        Ring { cost, event, bytes: 8, more: 0 }
     }
 }
 

@@ -12,7 +12,6 @@ use crate::device::tables::EQS;
 use crate::device::Device;
 use crate::sim::control::ControlEnv;
 use crate::sim::doorbell::Ring;
-use crate::sim::event::Event;
 
 /// An opened card of a [`Stage`](super::Stage).
 pub struct StageCard {
@@ -66,23 +65,15 @@ impl Registers for StageCard {
         let mut state = self.inner.state();
         let bells = &state.room.bells[usize::from(card)];
         let Some(bell) = self.function.hears(bells, offset, value) else { return };
-        let (ring, profile) = (|qp: u16| &bells.qp[usize::from(qp)], &state.room.sim.profile);
+        let profile = &state.room.sim.profile;
         let ring = match bell {
             Rung::Send { qp, index } => {
-                let advance = ring(qp).advance(0, index);
+                let advance = bells.qp[usize::from(qp)].advance(0, index);
                 self.inner.engine(&mut state, |engine| engine.sends(card, qp, index, advance).0)
             }
-            Rung::Recv { qp, index } => {
-                let (count, life) = ring(qp).advance(1, index);
-                Ring::receives(count, Event::RecvBell { card, qp, producer: index, life }, profile)
-            }
-            Rung::Shared { srq, index } => {
-                let life = bells.srq[usize::from(srq)].life.load(std::sync::atomic::Ordering::Relaxed);
-                Ring::receives(1, Event::SharedBell { card, srq, producer: index, life }, profile)
-            }
-            Rung::Arm(arm) => {
-                Ring::arms(Event::Arm { card, function: self.function.index, value: arm.0 }, profile)
-            }
+            Rung::Recv { qp, index } => Ring::recv(bells, card, qp, index, profile),
+            Rung::Shared { srq, index } => Ring::shared(bells, card, srq, index, profile),
+            Rung::Arm(arm) => Ring::arms(card, self.function.index, arm, profile),
         };
         let clock = state.spend(card, ring.cost);
         self.inner.engine(&mut state, |engine| {

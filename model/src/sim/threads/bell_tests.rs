@@ -16,8 +16,8 @@ fn producers(threads: &Threads) -> [u32; 2] {
 
 fn ring(threads: &Threads, producer: u32) {
     let life = 0;
-    threads.bell(Ring::arms(Event::RecvBell { card: 0, qp: 0, producer, life }, threads.profile()));
-    threads.bell(Ring::arms(Event::SharedBell { card: 0, srq: 0, producer, life }, threads.profile()));
+    threads.bell(Ring::plain(0, Event::RecvBell { card: 0, qp: 0, producer, life }, threads.profile()));
+    threads.bell(Ring::plain(0, Event::SharedBell { card: 0, srq: 0, producer, life }, threads.profile()));
 }
 
 /// The clock of the thread that rings last is behind: what it says is the last all the same.
