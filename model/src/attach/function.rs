@@ -149,6 +149,33 @@ impl Function {
     }
 }
 
+/// How [`driver::Registers`] are accessed, for a card that has the device run an access with a method `registers`, which
+/// is `None` where the cards cannot be had.
+macro_rules! accesses {
+    () => {
+        fn read32(&self, offset: u32) -> u32 {
+            self.read64(offset) as u32
+        }
+
+        fn write32(&self, offset: u32, value: u32) {
+            self.registers(|device, f, env| device.bar_write(f, offset, value.into(), env));
+        }
+
+        fn read64(&self, offset: u32) -> u64 {
+            // A card that does not answer reads all ones, as on PCIe.
+            self.registers(|device, f, env| device.bar_read(f, offset, env)).unwrap_or(u64::MAX)
+        }
+
+        fn write64(&self, offset: u32, value: u64) {
+            if offset >= fpga_regs::DOORBELL_BASE {
+                return self.doorbell(offset, value);
+            }
+            self.registers(|device, f, env| device.bar_write(f, offset, value, env));
+        }
+    };
+}
+pub(super) use accesses;
+
 /// See [`driver::Memory::alloc`].
 pub(super) fn alloc(segment: &Segment, bytes: usize) -> Result<DmaMemory, CardError> {
     let area = segment.alloc(bytes).map_err(|e| CardError::Setup(e.to_string()))?;

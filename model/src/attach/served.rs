@@ -56,10 +56,7 @@ impl ServedCard {
             self.0.doorbell(offset, value);
             return true;
         }
-        self.0.registers(false, |device, f, env| {
-            device.bar_write(f, offset, value, env);
-            true
-        })
+        self.0.registers(|device, f, env| device.bar_write(f, offset, value, env)).is_some()
     }
 
     /// Nothing can be done to the cards any more.

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use driver::{CardError, DmaMemory, Hints, Interrupts, Memory, Registers};
-use fpga_regs::DOORBELL_BASE;
 
 use super::card::Joined;
 use super::error::OpenError;
-use super::function::{self, Function, Rung};
+use super::function::{self, accesses, Function, Rung};
 use super::manager::Task;
 use crate::device::defect::Defect;
 use crate::device::Device;
@@ -56,16 +55,12 @@ impl VirtualCard {
         Ok(VirtualCard { threads, function })
     }
 
-    /// Runs what the card's registers ask for; `fallback` when the cards cannot be had.
-    fn registers<R>(
-        &self,
-        fallback: R,
-        access: impl FnOnce(&mut Device, u16, &mut ControlEnv<'_, '_>) -> R,
-    ) -> R {
+    /// Runs what the card's registers ask for. `None`: the cards cannot be had.
+    fn registers<R>(&self, access: impl FnOnce(&mut Device, u16, &mut ControlEnv<'_, '_>) -> R) -> Option<R> {
         let function = &self.function;
         let access =
             |world: &mut _, env: &mut ControlEnv<'_, '_>| access(function.device(world), function.index, env);
-        tidied(None, || self.threads.control(access).ok()).unwrap_or(fallback)
+        tidied(None, || self.threads.control(access).ok())
     }
 
     /// This process's part in the simulated time of the card.
@@ -87,7 +82,7 @@ impl VirtualCard {
 
     /// Makes the card a defective one, for all programs that use it.
     pub fn set_defect(&self, defect: Defect) {
-        self.registers((), |device, _, _| device.defect = defect);
+        self.registers(|device, _, _| device.defect = defect);
     }
 
     /// Makes a thread of this process that waits for interrupt `vector` check again.
@@ -99,30 +94,12 @@ impl VirtualCard {
 impl Drop for VirtualCard {
     fn drop(&mut self) {
         tidied((), || self.threads.drain_writes());
-        self.registers((), |device, f, env| device.detach(f, env));
+        self.registers(|device, f, env| device.detach(f, env));
     }
 }
 
 impl Registers for VirtualCard {
-    fn read32(&self, offset: u32) -> u32 {
-        self.read64(offset) as u32
-    }
-
-    fn write32(&self, offset: u32, value: u32) {
-        self.registers((), |device, f, env| device.bar_write(f, offset, value.into(), env));
-    }
-
-    fn read64(&self, offset: u32) -> u64 {
-        // A card that does not answer reads all ones, as on PCIe.
-        self.registers(u64::MAX, |device, f, env| device.bar_read(f, offset, env))
-    }
-
-    fn write64(&self, offset: u32, value: u64) {
-        if offset >= DOORBELL_BASE {
-            return self.doorbell(offset, value);
-        }
-        self.registers((), |device, f, env| device.bar_write(f, offset, value, env));
-    }
+    accesses!();
 
     /// The program pays for a doorbell, and the card sees it later.
     #[inline(never)]

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use driver::{CardError, DmaMemory, Hints, Interrupts, Memory, Registers};
-use fpga_regs::DOORBELL_BASE;
 
 use super::state::{Inner, State};
-use crate::attach::function::{Function, Rung};
+use crate::attach::function::{accesses, Function, Rung};
 use crate::device::tables::EQS;
 use crate::device::Device;
 use crate::sim::control::ControlEnv;
@@ -27,9 +26,9 @@ impl StageCard {
     }
 
     /// Runs what the card's registers ask for.
-    fn registers<R>(&self, access: impl FnOnce(&mut Device, u16, &mut ControlEnv<'_, '_>) -> R) -> R {
+    fn registers<R>(&self, access: impl FnOnce(&mut Device, u16, &mut ControlEnv<'_, '_>) -> R) -> Option<R> {
         let function = &self.function;
-        self.inner.control(|world, env| access(function.device(world), function.index, env))
+        Some(self.inner.control(|world, env| access(function.device(world), function.index, env)))
     }
 }
 
@@ -40,24 +39,7 @@ impl Drop for StageCard {
 }
 
 impl Registers for StageCard {
-    fn read32(&self, offset: u32) -> u32 {
-        self.read64(offset) as u32
-    }
-
-    fn write32(&self, offset: u32, value: u32) {
-        self.registers(|device, function, env| device.bar_write(function, offset, value.into(), env));
-    }
-
-    fn read64(&self, offset: u32) -> u64 {
-        self.registers(|device, function, env| device.bar_read(function, offset, env))
-    }
-
-    fn write64(&self, offset: u32, value: u64) {
-        if offset >= DOORBELL_BASE {
-            return self.doorbell(offset, value);
-        }
-        self.registers(|device, function, env| device.bar_write(function, offset, value, env));
-    }
+    accesses!();
 
     /// The actor pays for a doorbell, and the card sees it later.
     fn doorbell(&self, offset: u32, value: u64) {

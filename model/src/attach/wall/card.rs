@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use driver::{CardError, DmaMemory, Hints, Interrupts, Memory, Registers};
-use fpga_regs::{CqArm, DOORBELL_BASE};
+use fpga_regs::CqArm;
 
 use super::env::WallEnv;
 use super::polling::Poller;
 use super::runner::Runner;
 use crate::attach::error::OpenError;
-use crate::attach::function::{self, Function, Rung};
+use crate::attach::function::{self, accesses, Function, Rung};
 use crate::attach::manager::Task;
 use crate::device::defect::Defect;
 use crate::device::tables::EQS;
@@ -55,21 +55,20 @@ impl WallCard {
         Ok(WallCard { runner, function, poller })
     }
 
-    /// Runs what the card's registers ask for; `fallback` when the cards cannot be had.
+    /// Runs what the card's registers ask for. `None`: the cards cannot be had.
     pub(in crate::attach) fn registers<R>(
         &self,
-        fallback: R,
         access: impl FnOnce(&mut Device, u16, &mut WallEnv<'_>) -> R,
-    ) -> R {
+    ) -> Option<R> {
         let function = &self.function;
         let access =
             |world: &mut _, env: &mut WallEnv<'_>| access(function.device(world), function.index, env);
-        tidied(None, || self.runner.control(access).ok()).unwrap_or(fallback)
+        tidied(None, || self.runner.control(access).ok())
     }
 
     /// Makes the card a defective one, for all programs that use it.
     pub fn set_defect(&self, defect: Defect) {
-        self.registers((), |device, _, _| device.defect = defect);
+        self.registers(|device, _, _| device.defect = defect);
     }
 
     /// Makes a thread of this process that waits for interrupt `vector` check again.
@@ -127,30 +126,12 @@ impl WallCard {
 
 impl Drop for WallCard {
     fn drop(&mut self) {
-        self.registers((), |device, f, env| device.detach(f, env));
+        self.registers(|device, f, env| device.detach(f, env));
     }
 }
 
 impl Registers for WallCard {
-    fn read32(&self, offset: u32) -> u32 {
-        self.read64(offset) as u32
-    }
-
-    fn write32(&self, offset: u32, value: u32) {
-        self.registers((), |device, f, env| device.bar_write(f, offset, value.into(), env));
-    }
-
-    fn read64(&self, offset: u32) -> u64 {
-        // A card that does not answer reads all ones, as on PCIe.
-        self.registers(u64::MAX, |device, f, env| device.bar_read(f, offset, env))
-    }
-
-    fn write64(&self, offset: u32, value: u64) {
-        if offset >= DOORBELL_BASE {
-            return self.doorbell(offset, value);
-        }
-        self.registers((), |device, f, env| device.bar_write(f, offset, value, env));
-    }
+    accesses!();
 
     #[inline(always)]
     fn doorbell(&self, offset: u32, value: u64) {
