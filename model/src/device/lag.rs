@@ -165,15 +165,22 @@ impl Device {
         }
     }
 
-    /// Time goes on, or a LACPDU has come.
+    /// Time goes on.
     #[cold]
     pub fn lacp_goes_on(&mut self, env: &mut impl Env) {
         if self.lag.speaks_lacp() {
-            let before = [0, 1].map(|port| self.lag.lacp.uses(port));
-            self.run_lacp(env);
-            if [0, 1].map(|port| self.lag.lacp.uses(port)) != before {
-                self.with_links(env, |_, _| {});
-            }
+            self.follow_lacp(env, |_, _| {});
+        }
+    }
+
+    /// Tells LACP of something, now, and lets queue pairs follow what it makes of that.
+    fn follow_lacp(&mut self, env: &mut impl Env, tell: impl FnOnce(&mut Lacp, u64)) {
+        let used = |card: &Self| [0, 1].map(|port| card.lag.lacp.uses(port));
+        let before = used(self);
+        tell(&mut self.lag.lacp, env.now());
+        self.run_lacp(env);
+        if used(self) != before {
+            self.with_links(env, |_, _| {});
         }
     }
 
@@ -209,32 +216,20 @@ impl Device {
             ..Packet::BLANK
         };
         *env.send() = packet;
-        self.count_frame(from.port, true, frame.len());
-    }
-
-    fn count_frame(&mut self, port: u8, sent: bool, bytes: usize) {
-        use fpga_regs::regs::port as register;
-        let (packets, length) = match sent {
-            true => (register::TX_PACKETS, register::TX_BYTES),
-            false => (register::RX_PACKETS, register::RX_BYTES),
-        };
-        let counters = &self.counters[usize::from(port) % PORTS];
-        counters.add(packets, 1);
-        counters.add(length, bytes as u64);
+        self.count(from.port, fpga_regs::regs::port::TX_PACKETS);
+        self.counters[usize::from(from.port) % PORTS]
+            .add(fpga_regs::regs::port::TX_BYTES, frame.len() as u64);
     }
 
     /// A frame of slow protocols has come to a member of a card that speaks LACP.
     #[cold]
     pub(crate) fn take_slow(&mut self, port: u8, frame: &[u8], env: &mut impl Env) {
-        self.count_frame(port, false, frame.len());
+        self.count_received(port, frame.len());
         match Slow::read(frame) {
             Some(Slow::Lacp { actor, partner }) => {
-                let before = [0, 1].map(|port| self.lag.lacp.uses(port));
-                self.lag.lacp.receive(port.into(), &actor, &partner, env.now());
-                self.run_lacp(env);
-                if [0, 1].map(|port| self.lag.lacp.uses(port)) != before {
-                    self.with_links(env, |_, _| {});
-                }
+                self.follow_lacp(env, |lacp, now| {
+                    lacp.receive(port.into(), &actor, &partner, now);
+                });
             }
             Some(Slow::Marker) => {
                 let from = PortId { card: self.id, port };

@@ -69,7 +69,7 @@ impl Device {
         }
     }
 
-    /// The receive WQE cannot take the message: it completes in error, the request is refused.
+    /// There is no receive WQE, or it cannot take the message and completes in error: the request is refused.
     pub(super) fn recv_failed(
         &mut self,
         q: usize,
@@ -78,6 +78,7 @@ impl Device {
         env: &mut impl Env,
     ) -> Refusal {
         let (status, syndrome, refusal) = match error {
+            RecvError::Empty => return Refusal::NotReady,
             RecvError::Protection(syndrome) => (CqeStatus::LOC_PROT_ERR, syndrome, Refusal::Operation),
             // The receive WQE waits for the message to be sent again.
             RecvError::Unread => return Refusal::Unread,

@@ -4,6 +4,7 @@ use fpga_regs::regs::port;
 use fpga_regs::WqeOpcode;
 
 use super::gather::LocalError;
+use super::requester_ack::is_request;
 use super::wqe::Wqe;
 use super::Device;
 use crate::env::Env;
@@ -89,7 +90,7 @@ impl Device {
         env: &mut impl Env,
     ) -> Result<(), Cannot> {
         let opcode = wqe.ctrl.opcode();
-        let request = matches!(opcode, WqeOpcode::READ | WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD);
+        let request = is_request(opcode);
         if what == Missing::Answers && !request {
             return Ok(());
         }

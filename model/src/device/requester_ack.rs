@@ -370,6 +370,6 @@ impl Device {
 
 /// READ and atomics: answered by a response, not by an ACK.
 #[inline]
-fn is_request(opcode: WqeOpcode) -> bool {
+pub(super) fn is_request(opcode: WqeOpcode) -> bool {
     matches!(opcode, WqeOpcode::READ | WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD)
 }

@@ -244,10 +244,8 @@ impl Device {
         if p.first {
             self.qps[q].resp.offset = 0;
             if !self.qps[q].resp.has_recv.get() {
-                match self.take_recv(q, env) {
-                    Ok(()) => {}
-                    Err(RecvError::Empty) => return Err(Refusal::NotReady),
-                    Err(e) => return Err(self.recv_failed(q, e, p, env)),
+                if let Err(e) = self.take_recv(q, env) {
+                    return Err(self.recv_failed(q, e, p, env));
                 }
             }
         }
@@ -262,7 +260,7 @@ impl Device {
         resp.offset += len;
         resp.op = if p.last { IDLE } else { IN_SEND };
         if p.last {
-            if p.extra == Extra::Invalidate && self.invalidate_remote(q, p.imm).is_err() {
+            if p.extra == Extra::Invalidate && self.invalidate(q, p.imm).is_err() {
                 self.complete_recv(
                     q,
                     CqeStatus::LOC_PROT_ERR,
@@ -331,10 +329,8 @@ impl Device {
         };
         if p.last && p.extra == Extra::Immediate && !self.qps[q].resp.has_recv.get() {
             // Before the data is written, so that a repeated last packet writes it again.
-            match self.take_recv(q, env) {
-                Ok(()) => {}
-                Err(RecvError::Empty) => return Err(Refusal::NotReady),
-                Err(e) => return Err(self.recv_failed(q, e, p, env)),
+            if let Err(e) = self.take_recv(q, env) {
+                return Err(self.recv_failed(q, e, p, env));
             }
         }
         if let Some(range) = range {

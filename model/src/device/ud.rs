@@ -1,7 +1,7 @@
 //! Unreliable datagrams: send with an address vector, receive with a GRH, multicast.
 
 use fpga_regs::regs::port;
-use fpga_regs::{CqeStatus, QpState, QpType, Syndrome};
+use fpga_regs::{CqeStatus, QpType, Syndrome};
 
 use super::gather::LocalError;
 use super::lag;
@@ -129,8 +129,7 @@ impl Device {
         };
         let qp = &self.qps[q];
         let own = qp.port.port;
-        let receives = matches!(qp.state, QpState::RTR | QpState::RTS | QpState::SQD | QpState::SQE);
-        if qp.qp_type != QpType::UD || !receives {
+        if qp.qp_type != QpType::UD || !qp.receives() {
             return drop(self, port::RX_NO_QP);
         }
         if qp.qkey != p.qkey {

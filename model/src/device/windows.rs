@@ -69,12 +69,8 @@ impl Device {
         self.invalidate(q, key).map_err(|syndrome| LocalError { status: CqeStatus::LOC_QP_OP_ERR, syndrome })
     }
 
-    /// The invalidation that a SEND_WITH_INV asks for.
-    pub(super) fn invalidate_remote(&mut self, q: usize, key: u32) -> Result<(), Syndrome> {
-        self.invalidate(q, key)
-    }
-
-    fn invalidate(&mut self, q: usize, key: u32) -> Result<(), Syndrome> {
+    /// What LOCAL_INV, or the peer's SEND_WITH_INV, asks for.
+    pub(super) fn invalidate(&mut self, q: usize, key: u32) -> Result<(), Syndrome> {
         let (pd, qpn) = (self.qps[q].pd, self.qps[q].qpn);
         let index = (key >> 8) as usize;
         let Some(w) = self.keys.get(index) else { return Err(Syndrome::RKEY_UNKNOWN) };
