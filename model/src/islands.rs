@@ -92,7 +92,8 @@ impl World {
         })
     }
 
-    fn peer(&self, (card, q): Place) -> Option<Place> {
+    /// The queue pair that one is connected with, if that is connected with it.
+    pub(crate) fn peer(&self, (card, q): Place) -> Option<Place> {
         let qp = &self.cards[card as usize].qps[q];
         let connected = matches!(qp.qp_type, QpType::RC | QpType::UC) && qp.used.get();
         if !connected || qp.dest.card >= self.count() {

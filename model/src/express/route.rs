@@ -116,11 +116,7 @@ impl World {
     /// Finds out what a plain message of this QP has to know. `None` when the connection is not up and idle.
     fn route(&self, card: u16, q: u16, env: &mut impl Express) -> Option<Route> {
         let qp = &self.cards[card as usize].qps[q as usize];
-        if !qp.used.get()
-            || qp.state != QpState::RTS
-            || qp.qp_type != QpType::RC
-            || qp.dest.card >= self.count()
-        {
+        if qp.state != QpState::RTS || qp.qp_type != QpType::RC {
             return None;
         }
         let req = &qp.req;
@@ -131,18 +127,13 @@ impl World {
         if !idle || waits || !fresh {
             return None;
         }
-        let device = &self.cards[qp.dest.card as usize];
-        let peer = device.find_qp(qp.dest_qpn)?;
-        let other = &device.qps[peer];
-        let connected = other.qp_type == QpType::RC
-            && other.dest == qp.port
-            && other.dest_qpn == qp.qpn
-            && other.port == qp.dest
-            && other.encapsulation.link() == qp.encapsulation.link();
+        let (peer_card, peer) = self.peer((card, q.into()))?;
+        let other = &self.cards[peer_card as usize].qps[peer];
+        let speaks_alike = other.encapsulation.link() == qp.encapsulation.link();
         let resp = &other.resp;
         let expects =
             resp.epsn == req.psn && resp.op == IDLE && resp.established.get() && !resp.nak_sent.get();
-        if !connected || !other.receives() || !expects {
+        if !speaks_alike || !other.receives() || !expects {
             return None;
         }
         let sq = Addr { iova: qp.sq_iova, domain: qp.domain };
@@ -157,13 +148,13 @@ impl World {
             peer_at: at(other),
             sq_mask: qp.sq_mask,
             mtu: qp.mtu().min(other.mtu()),
-            note: journal::pair(qp.dest.card, peer as u32),
+            note: journal::pair(peer_card, peer as u32),
             sq,
             ack_bytes: qp.ack_bytes() as u32,
             q,
             peer: peer as u16,
             card,
-            peer_card: qp.dest.card,
+            peer_card,
             signal_all: qp.sq_sig_all.get(),
             rq_stride_log: rq.map_or(0, |_| other.rq_stride_log),
             rq_mask: other.rq_mask,
