@@ -114,13 +114,7 @@ impl<'g> Extents<'g> {
         Some(at)
     }
 
-    /// The owner of a page, if it has one that is not just freeing it.
-    pub fn owner(&self, page: u64) -> Option<u16> {
-        let entry = self.get(self.find(page)?);
-        (entry.owner & DYING == 0).then_some(entry.owner as u16)
-    }
-
-    /// The extent that contains a page, and its owner.
+    /// The extent that contains a page, and its owner, if that is not just freeing it.
     pub fn containing(&self, page: u64) -> Option<(Pages, u16)> {
         let entry = self.get(self.find(page)?);
         (entry.owner & DYING == 0).then_some((entry.at, entry.owner as u16))

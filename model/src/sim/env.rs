@@ -165,13 +165,9 @@ impl Env for SimEnv<'_> {
             // SAFETY: `N` words of the segment's heap; no alignment is assumed.
             return Ok(std::array::from_fn(|i| unsafe { p.cast::<u64>().add(i).read_unaligned() }));
         }
-        let mut words = [0; N];
-        for (i, word) in words.iter_mut().enumerate() {
-            let mut bytes = [0; 8];
-            self.read(from.add(8 * i as u64), &mut bytes)?;
-            *word = u64::from_le_bytes(bytes);
-        }
-        Ok(words)
+        let mut bytes = [[0; 8]; N];
+        self.read(from, bytes.as_flattened_mut())?;
+        Ok(bytes.map(u64::from_le_bytes))
     }
 
     fn prefetch(&mut self, _: Addr) {}

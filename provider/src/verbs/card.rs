@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use driver::backend::vfio::Vfio;
 use model::attach::{Follower, SegmentCard, Task, Timeline, VirtualCard, WallCard};
@@ -118,12 +117,7 @@ pub type Xrcd = driver::Xrcd<Card>;
 /// The interrupt vector of the events.
 const VECTOR: u32 = 0;
 
-/// Sleeps until there may be an event, [`wake_events`] is called, or the time is over.
-pub fn wait_for_events(device: &Device, timeout: Duration) -> driver::Result<()> {
-    device.wait_for_event(timeout)
-}
-
-/// Ends [`wait_for_events`] of another thread, or its next one.
+/// Ends a [wait for events](driver::Device::wait_for_event) of another thread, or its next one.
 pub fn wake_events(device: &Device) {
     device.card().wake(VECTOR);
 }

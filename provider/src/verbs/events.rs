@@ -17,7 +17,7 @@ use std::time::Duration;
 use driver::Event;
 use model::attach::Follower;
 
-use super::card::{wait_for_events, wake_events, Device};
+use super::card::{wake_events, Device};
 use super::end::Acknowledged;
 use super::errno::{Errno, Result};
 use super::event_pipe::{Aside, EventPipe};
@@ -185,9 +185,9 @@ impl Shared {
                 // A program that reads no events fills a pipe; look again now and then.
                 let timeout = if self.lock().flush() { FOREVER } else { RETRY };
                 match timeline::look_after() {
-                    None => wait_for_events(&self.device, timeout)?,
+                    None => self.device.wait_for_event(timeout)?,
                     Some(look) => {
-                        wait_for_events(&self.device, timeout.min(look))?;
+                        self.device.wait_for_event(timeout.min(look))?;
                         timeline::look_for_standstill(|| self.lock().pipes());
                     }
                 }
