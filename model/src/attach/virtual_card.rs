@@ -16,7 +16,7 @@ use crate::device::Device;
 use crate::panics::tidied;
 use crate::segment::ALL;
 use crate::sim::control::ControlEnv;
-use crate::sim::doorbell::Ring;
+use crate::sim::doorbell::DoorbellWrite;
 use crate::sim::threads::{on_thread_end, prepare, Follower, Threads, Timeline};
 use crate::world::World;
 
@@ -112,9 +112,11 @@ impl Registers for VirtualCard {
             Rung::Send { qp, index } => {
                 threads.send_bell(card, qp, index, bells.qp[qp as usize].advance(0, index))
             }
-            Rung::Recv { qp, index } => threads.bell(Ring::recv(bells, card, qp, index, profile)),
-            Rung::Shared { srq, index } => threads.bell(Ring::shared(bells, card, srq, index, profile)),
-            Rung::Arm(arm) => threads.bell(Ring::arms(card, self.function.index, arm, profile)),
+            Rung::Recv { qp, index } => threads.bell(DoorbellWrite::recv(bells, card, qp, index, profile)),
+            Rung::Shared { srq, index } => {
+                threads.bell(DoorbellWrite::shared(bells, card, srq, index, profile))
+            }
+            Rung::Arm(arm) => threads.bell(DoorbellWrite::arms(card, self.function.index, arm, profile)),
         }
     }
 

@@ -34,7 +34,7 @@ pub trait LinkEnv: Journal {
 
 /// One process's end of the wire: buffers, and frames that are held back. Empty between runs.
 #[derive(Default)]
-pub struct Tap {
+pub struct WireEnd {
     frame: Vec<u8>,
     cable: Cable,
 }
@@ -64,7 +64,7 @@ impl From<DmaFault> for Unsent {
     }
 }
 
-impl Tap {
+impl WireEnd {
     /// Carries a packet or train to its port.
     pub fn carry(&mut self, area: &LinkArea, world: &mut World, p: &Packet, env: &mut impl LinkEnv) {
         let leaving = area.outside().leaving(p.src, p.dst);

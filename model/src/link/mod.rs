@@ -38,7 +38,7 @@ mod frames_tests;
 
 pub use area::LinkArea;
 pub(crate) use area::Mode;
-pub use exact::{LinkEnv, Tap};
+pub use exact::{LinkEnv, WireEnd};
 pub use faults::{Faults, FaultsError, RuleUse};
 pub use options::{Capture, LinkOptions, Wire};
 pub use outside::{MediumSpec, PortSpec};

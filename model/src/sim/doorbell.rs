@@ -13,7 +13,7 @@ use crate::sim::event::Event;
 
 /// A doorbell that is about to be rung.
 #[derive(Clone, Copy)]
-pub(crate) struct Ring {
+pub(crate) struct DoorbellWrite {
     /// Time that the program uses before the store (ps).
     pub cost: u64,
     /// What the card makes of it.
@@ -24,35 +24,41 @@ pub(crate) struct Ring {
     more: u64,
 }
 
-impl Ring {
+impl DoorbellWrite {
     /// Of a receive queue, posted up to `producer`.
-    pub fn recv(bells: &Bells, card: u16, qp: u16, producer: u32, p: &Profile) -> Ring {
+    pub fn recv(bells: &Bells, card: u16, qp: u16, producer: u32, p: &Profile) -> DoorbellWrite {
         let (count, life) = bells.qp[usize::from(qp)].advance(1, producer);
-        Ring::plain(count, Event::RecvBell { card, qp, producer, life }, p)
+        DoorbellWrite::plain(count, Event::RecvBell { card, qp, producer, life }, p)
     }
 
     /// Of a shared receive queue.
-    pub fn shared(bells: &Bells, card: u16, srq: u16, producer: u32, p: &Profile) -> Ring {
+    pub fn shared(bells: &Bells, card: u16, srq: u16, producer: u32, p: &Profile) -> DoorbellWrite {
         let life = bells.srq[usize::from(srq)].life.load(Ordering::Relaxed);
-        Ring::plain(1, Event::SharedBell { card, srq, producer, life }, p)
+        DoorbellWrite::plain(1, Event::SharedBell { card, srq, producer, life }, p)
     }
 
     /// That arms a CQ.
-    pub fn arms(card: u16, function: u16, arm: CqArm, p: &Profile) -> Ring {
-        Ring::plain(0, Event::Arm { card, function, value: arm.0 }, p)
+    pub fn arms(card: u16, function: u16, arm: CqArm, p: &Profile) -> DoorbellWrite {
+        DoorbellWrite::plain(0, Event::Arm { card, function, value: arm.0 }, p)
     }
 
     /// One store, after `receives` were posted.
-    pub fn plain(receives: u32, event: Event, p: &Profile) -> Ring {
+    pub fn plain(receives: u32, event: Event, p: &Profile) -> DoorbellWrite {
         let cost = p.host.post_recv_ps * u64::from(receives) + p.host.doorbell_ps;
-        Ring { cost, event, bytes: 8, more: 0 }
+        DoorbellWrite { cost, event, bytes: 8, more: 0 }
     }
 }
 
 impl Engine<'_> {
     /// A doorbell of a send queue, for its last blocks: it depends on the WQEs whether they come with it. Also returns how
     /// many blocks it is for.
-    pub fn sends(&mut self, card: u16, qp: u16, producer: u32, (blocks, life): (u32, u32)) -> (Ring, u32) {
+    pub fn sends(
+        &mut self,
+        card: u16,
+        qp: u16,
+        producer: u32,
+        (blocks, life): (u32, u32),
+    ) -> (DoorbellWrite, u32) {
         let device = &self.world.cards[card as usize];
         // The difference of two doorbells, of which any member can write one, may be more than the ring has.
         let blocks = blocks.min(device.ring_blocks(qp));
@@ -66,15 +72,15 @@ impl Engine<'_> {
         let pushing = if pushed { p.host.push_ps * u64::from(blocks) } else { 0 };
         let event = Event::SendBell { card, qp, producer, pushed: pushed.into(), life };
         let more = p.cycles(p.sq.doorbell_cycles) + pushing.saturating_sub(p.host.doorbell_ps);
-        (Ring { cost, event, bytes: if pushed { u64::from(bytes) } else { 8 }, more }, blocks)
+        (DoorbellWrite { cost, event, bytes: if pushed { u64::from(bytes) } else { 8 }, more }, blocks)
     }
 
     /// The event of a doorbell that is rung at a clock, and when the card has understood it.
-    pub fn rung(&mut self, ring: &Ring, clock: u64) -> (u64, Event) {
+    pub fn rung(&mut self, write: &DoorbellWrite, clock: u64) -> (u64, Event) {
         let p = &self.env.sim.profile;
-        let on_link = p.pcie.pcie_bps.time(ring.bytes + u64::from(p.pcie.mwr_overhead));
-        let at = clock + p.pcie.mmio_ps.max(1) + on_link + ring.more;
-        (self.env.sim.rung(&ring.event, at), ring.event)
+        let on_link = p.pcie.pcie_bps.time(write.bytes + u64::from(p.pcie.mwr_overhead));
+        let at = clock + p.pcie.mmio_ps.max(1) + on_link + write.more;
+        (self.env.sim.rung(&write.event, at), write.event)
     }
 }
 

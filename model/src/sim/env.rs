@@ -34,7 +34,7 @@ pub(crate) struct Step {
     /// Packets may go by other ways than before.
     pub links_changed: bool,
     /// For frames.
-    pub tap: super::wire::Tap,
+    pub buffers: super::wire::Buffers,
 }
 
 /// See the module.

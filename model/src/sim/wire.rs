@@ -34,7 +34,7 @@ pub struct Frame {
 
 /// A process's buffers. Empty while the lock is free.
 #[derive(Default)]
-pub(crate) struct Tap {
+pub(crate) struct Buffers {
     frame: Vec<u8>,
     recorder: Recorder,
 }
@@ -138,7 +138,7 @@ impl Engine<'_> {
     pub(super) fn put_on_wire(&mut self, slot: u32, times: Times) {
         let packet = self.env.sim.slots.get(slot).packet.get();
         if let Ok(len) = self.encode(slot, &packet) {
-            let frame = &self.env.step.tap.frame[..len];
+            let frame = &self.env.step.buffers.frame[..len];
             let at = Time(times.leaves);
             let timed = Timed { sim: self.env.sim, slot, times };
             medium::wrapped(self.link, timed).send(&Passage::new((packet.src, packet.dst), frame, at));
@@ -155,7 +155,7 @@ impl Engine<'_> {
         let len = packet.payload.len();
         let sim = &mut *self.env.sim;
         let payload = &sim.payload[slot as usize][..len];
-        let frame = &mut self.env.step.tap.frame;
+        let frame = &mut self.env.step.buffers.frame;
         frame.resize(frames::MAX_ROCE_FRAME, 0);
         let fill = |to: &mut [u8]| -> Result<(), EncodeError> {
             to.copy_from_slice(payload);
@@ -171,7 +171,7 @@ impl Engine<'_> {
     /// A whole frame has nothing around it.
     fn keep_whole(&mut self, slot: u32, len: usize) -> usize {
         let sim = &mut *self.env.sim;
-        let frame = &mut self.env.step.tap.frame;
+        let frame = &mut self.env.step.buffers.frame;
         frame.clear();
         frame.extend_from_slice(&sim.payload[slot as usize][..len]);
         let kept = &mut sim.frames[slot as usize];
@@ -204,8 +204,8 @@ impl Engine<'_> {
             let src_qpn = sender.map_or(p.src_qpn, |qp| qp.qpn);
             let seen = Seen::new((p.src, p.dst), received, [src_qpn, p.dest_qpn], sim.now / 1000);
             self.assemble(slot, received);
-            let tap = &mut self.env.step.tap;
-            tap.recorder.record(self.link, &seen, &tap.frame);
+            let buffers = &mut self.env.step.buffers;
+            buffers.recorder.record(self.link, &seen, &buffers.frame);
         }
         self.env.sim.release(slot);
     }
@@ -214,7 +214,7 @@ impl Engine<'_> {
         let sim = &*self.env.sim;
         let len = sim.slots.get(slot).packet.get().payload.len();
         let payload = &sim.payload[slot as usize][..len];
-        sim.frames[slot as usize].assemble(payload, received, &mut self.env.step.tap.frame);
+        sim.frames[slot as usize].assemble(payload, received, &mut self.env.step.buffers.frame);
     }
 
     /// A frame arrives: its packet is received if it is whole.
@@ -223,7 +223,7 @@ impl Engine<'_> {
         let p = self.env.sim.slots.get(slot).packet.get();
         let way = (p.src, p.dst);
         self.assemble(slot, true);
-        let Some((mut packet, payload)) = exact::open(self.world, way, &self.env.step.tap.frame) else {
+        let Some((mut packet, payload)) = exact::open(self.world, way, &self.env.step.buffers.frame) else {
             return;
         };
         if !payload.is_empty() {
@@ -237,7 +237,7 @@ impl Engine<'_> {
     #[inline]
     pub(crate) fn end_link(&mut self) {
         if self.link.is_on() {
-            self.env.step.tap.recorder.flush(self.link);
+            self.env.step.buffers.recorder.flush(self.link);
         }
     }
 }

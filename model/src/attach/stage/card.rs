@@ -10,7 +10,7 @@ use crate::attach::function::{accesses, Function, Rung};
 use crate::device::tables::EQS;
 use crate::device::Device;
 use crate::sim::control::ControlEnv;
-use crate::sim::doorbell::Ring;
+use crate::sim::doorbell::DoorbellWrite;
 
 /// An opened card of a [`Stage`](super::Stage).
 pub struct StageCard {
@@ -48,18 +48,18 @@ impl Registers for StageCard {
         let bells = &state.room.bells[usize::from(card)];
         let Some(bell) = self.function.hears(bells, offset, value) else { return };
         let profile = &state.room.sim.profile;
-        let ring = match bell {
+        let write = match bell {
             Rung::Send { qp, index } => {
                 let advance = bells.qp[usize::from(qp)].advance(0, index);
                 self.inner.engine(&mut state, |engine| engine.sends(card, qp, index, advance).0)
             }
-            Rung::Recv { qp, index } => Ring::recv(bells, card, qp, index, profile),
-            Rung::Shared { srq, index } => Ring::shared(bells, card, srq, index, profile),
-            Rung::Arm(arm) => Ring::arms(card, self.function.index, arm, profile),
+            Rung::Recv { qp, index } => DoorbellWrite::recv(bells, card, qp, index, profile),
+            Rung::Shared { srq, index } => DoorbellWrite::shared(bells, card, srq, index, profile),
+            Rung::Arm(arm) => DoorbellWrite::arms(card, self.function.index, arm, profile),
         };
-        let clock = state.spend(card, ring.cost);
+        let clock = state.spend(card, write.cost);
         self.inner.engine(&mut state, |engine| {
-            let (at, event) = engine.rung(&ring, clock);
+            let (at, event) = engine.rung(&write, clock);
             engine.env.sim.at(at, event);
         });
     }

@@ -256,8 +256,8 @@ impl WallEnv<'_> {
                     .add(registers::RX_ECN_MARKED, 1);
             }
             if self.mode.is_observed() {
-                self.with_tap(|tap, area, _| {
-                    tap.arrived(area, id, (&p, payload), (&arrival.from, &arrival.to));
+                self.with_wire(|wire, area, _| {
+                    wire.arrived(area, id, (&p, payload), (&arrival.from, &arrival.to));
                 });
             }
             let plain = matches!(p.operation, Operation::Send | Operation::Write);
@@ -293,7 +293,7 @@ impl WallEnv<'_> {
                 continue;
             }
             if self.mode.is_observed() {
-                self.with_tap(|tap, area, _| tap.arrived_whole(area, id, frame));
+                self.with_wire(|wire, area, _| wire.arrived_whole(area, id, frame));
             }
             self.with_arrived(frame, |env, payload| {
                 world.arrive_frame((PortId::NOBODY, id), NOT_HERE, (frame, &payload), env);

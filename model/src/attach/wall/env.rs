@@ -72,7 +72,7 @@ impl<'a> WallEnv<'a> {
     #[inline]
     pub fn end(&mut self) {
         if self.mode.is_linked() {
-            self.with_tap(|tap, area, env| tap.end_run(area, env));
+            self.with_wire(|wire, area, env| wire.end_run(area, env));
         }
         self.scratch.free.extend(self.kept.iter_mut().filter_map(Option::take));
         self.scratch.end();

@@ -2,7 +2,7 @@
 
 use super::queue::WorkQueue;
 use crate::express::Flows;
-use crate::link::Tap;
+use crate::link::WireEnd;
 
 /// What one process keeps between runs: only capacity and what it has found out, no state. When it dies in the middle of
 /// a run, the contents of the queue are lost like packets on a wire, and the senders' timers repeat them.
@@ -13,7 +13,7 @@ pub(in crate::attach) struct Scratch {
     /// Stashes that no packet needs.
     pub free: Vec<u32>,
     /// None within a use of it.
-    pub tap: Option<Box<Tap>>,
+    pub wire: Option<Box<WireEnd>>,
     /// QPs that sent something in this run.
     pub watched: Vec<(u16, u16)>,
     /// QPs to be run again: with all the cards, or after a thread that waits for all of them had them.
@@ -59,7 +59,7 @@ impl Scratch {
     #[cold]
     pub fn forget(&mut self) {
         self.queue = WorkQueue::default();
-        self.tap = None;
+        self.wire = None;
         self.watched.clear();
         self.again.clear();
     }

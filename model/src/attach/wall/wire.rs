@@ -6,7 +6,7 @@ use super::env::{WallEnv, FRAME};
 use crate::dma::DmaFault;
 use crate::env::Env;
 use crate::frames::Frame;
-use crate::link::{LinkArea, LinkEnv, Tap};
+use crate::link::{LinkArea, LinkEnv, WireEnd};
 use crate::packet::{Packet, Payload};
 use crate::world::World;
 
@@ -22,29 +22,29 @@ impl WallEnv<'_> {
 
     #[cold]
     fn carry_frames(&mut self, world: &mut World, p: &Packet) {
-        self.with_tap(|tap, area, env| tap.carry(area, world, p, env));
+        self.with_wire(|wire, area, env| wire.carry(area, world, p, env));
     }
 
     /// Delivers a frame that a fault has held back, if there is one.
     #[inline]
     pub fn release(&mut self, world: &mut World) -> bool {
-        self.mode.is_linked() && self.with_tap(|tap, area, env| tap.release(area, world, env))
+        self.mode.is_linked() && self.with_wire(|wire, area, env| wire.release(area, world, env))
     }
 
     /// Carries a whole frame of a raw packet queue pair.
     pub fn carry_frame(&mut self, world: &mut World, frame: &Frame) {
         match self.mode.is_linked() {
             false => world.hand_over(frame, self),
-            true => self.with_tap(|tap, area, env| tap.carry_frame(area, world, frame, env)),
+            true => self.with_wire(|wire, area, env| wire.carry_frame(area, world, frame, env)),
         }
     }
 
     #[cold]
-    pub(super) fn with_tap<R>(&mut self, work: impl FnOnce(&mut Tap, &LinkArea, &mut Self) -> R) -> R {
+    pub(super) fn with_wire<R>(&mut self, work: impl FnOnce(&mut WireEnd, &LinkArea, &mut Self) -> R) -> R {
         let net = self.net;
-        let mut tap = self.scratch.tap.take().unwrap_or_default();
-        let result = work(&mut tap, &net.link, self);
-        self.scratch.tap = Some(tap);
+        let mut wire = self.scratch.wire.take().unwrap_or_default();
+        let result = work(&mut wire, &net.link, self);
+        self.scratch.wire = Some(wire);
         result
     }
 }

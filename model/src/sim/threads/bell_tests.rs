@@ -5,7 +5,7 @@ use std::sync::mpsc;
 
 use super::panic_tests::{begun, with_members};
 use super::Threads;
-use crate::sim::doorbell::Ring;
+use crate::sim::doorbell::DoorbellWrite;
 use crate::sim::event::Event;
 
 /// What the receive queue of QP 0 and SRQ 0 of card 0 have been told.
@@ -16,8 +16,16 @@ fn producers(threads: &Threads) -> [u32; 2] {
 
 fn ring(threads: &Threads, producer: u32) {
     let life = 0;
-    threads.bell(Ring::plain(0, Event::RecvBell { card: 0, qp: 0, producer, life }, threads.profile()));
-    threads.bell(Ring::plain(0, Event::SharedBell { card: 0, srq: 0, producer, life }, threads.profile()));
+    threads.bell(DoorbellWrite::plain(
+        0,
+        Event::RecvBell { card: 0, qp: 0, producer, life },
+        threads.profile(),
+    ));
+    threads.bell(DoorbellWrite::plain(
+        0,
+        Event::SharedBell { card: 0, srq: 0, producer, life },
+        threads.profile(),
+    ));
 }
 
 /// The clock of the thread that rings last is behind: what it says is the last all the same.

@@ -10,7 +10,7 @@ use super::{called, Threads, HORIZON};
 use crate::link::capture;
 use crate::segment::{now_ns, LockError, Segment};
 use crate::sim::control::ControlEnv;
-use crate::sim::doorbell::Ring;
+use crate::sim::doorbell::DoorbellWrite;
 use crate::sim::programs::actor::State;
 use crate::world::World;
 
@@ -39,19 +39,19 @@ impl<S: Borrow<Segment>> Threads<S> {
     }
 
     /// Rings a doorbell.
-    pub fn bell(&self, ring: Ring) {
+    pub fn bell(&self, write: DoorbellWrite) {
         let me = self.me();
         if let Ok(held) = self.locked() {
-            self.bell_held(me, ring, held);
+            self.bell_held(me, write, held);
         }
     }
 
     /// The same with the lock. Returns when the card has understood it.
-    fn bell_held(&self, me: u16, ring: Ring, held: Held<'_>) -> u64 {
+    fn bell_held(&self, me: u16, write: DoorbellWrite, held: Held<'_>) -> u64 {
         called();
         row_ends();
-        let (clock, mut held) = self.spend_held(me, ring.cost, held);
-        let (at, event) = held.engine(|e| e.rung(&ring, clock));
+        let (clock, mut held) = self.spend_held(me, write.cost, held);
+        let (at, event) = held.engine(|e| e.rung(&write, clock));
         let sim = held.sim();
         let a = &mut sim.actors.all[me as usize];
         a.rung = a.rung.max(at);
@@ -64,9 +64,9 @@ impl<S: Borrow<Segment>> Threads<S> {
     pub fn send_bell(&self, card: u16, qp: u16, producer: u32, advance: (u32, u32)) {
         let me = self.me();
         let Ok(mut held) = self.locked() else { return };
-        let (ring, blocks) = held.engine(|e| e.sends(card, qp, producer, advance));
-        let cost = ring.cost;
-        let at = self.bell_held(me, ring, held);
+        let (write, blocks) = held.engine(|e| e.sends(card, qp, producer, advance));
+        let cost = write.cost;
+        let at = self.bell_held(me, write, held);
         self.trace_posted((card, qp), producer.wrapping_sub(blocks)..producer, cost, at);
     }
 
