@@ -13,6 +13,7 @@ use super::cq_ex::Cursor;
 use super::end::{acknowledged, end, Acknowledged};
 use super::errno::{count, object, status, Errno, Result};
 use super::event_state::Kind;
+use super::object::found_by;
 use super::timeline;
 use crate::abi::private::verbs_cq;
 
@@ -27,17 +28,9 @@ pub struct Cq {
     pub cursor: Cursor,
 }
 
-impl Cq {
-    /// The object of a pointer that programs have.
-    ///
-    /// # Safety
-    /// `cq` must be a live completion queue of this provider.
-    #[inline]
-    pub unsafe fn of<'a>(cq: *mut ibv_cq) -> &'a Self {
-        // SAFETY: `verbs` is the first field and begins with the ibv_cq.
-        unsafe { &*cq.cast() }
-    }
+found_by!(Cq, verbs: ibv_cq);
 
+impl Cq {
     /// A completion queue with everything that plain and extended ones share.
     ///
     /// # Safety

@@ -18,7 +18,7 @@
 //! | `qp_ex`, `wr_builder` | the `ibv_wr_*` calls, and the chain that they build |
 //! | `events`, `event_state`, `event_pipe` | the event thread, what an event is about, the pipes that programs read |
 //! | `timeline` | simulated time: answers to the clock library |
-//! | `end` | how objects end |
+//! | `object`, `end` | the objects of pointers that programs have; how they end |
 //! | `fork` | what a forked child finds |
 //! | `errno` | errors, and the wall against panics |
 
@@ -41,6 +41,7 @@ pub mod fork;
 pub mod in_view;
 pub mod mr;
 pub mod mw;
+pub mod object;
 pub mod open;
 pub mod ops;
 pub mod parent_domain;

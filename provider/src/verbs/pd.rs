@@ -10,6 +10,7 @@ use super::card;
 use super::context::Context;
 use super::end::end;
 use super::errno::{object, Errno};
+use super::object::found_by;
 use super::parent_domain::Td;
 
 /// A protection domain, or a parent domain.
@@ -22,17 +23,9 @@ pub struct Pd {
     pub parent: Option<Option<Arc<Td>>>,
 }
 
-impl Pd {
-    /// The object of a pointer that programs have.
-    ///
-    /// # Safety
-    /// `pd` must be a live protection domain of this provider.
-    #[inline]
-    pub unsafe fn of<'a>(pd: *mut ibv_pd) -> &'a Self {
-        // SAFETY: `ibv` is the first field.
-        unsafe { &*pd.cast() }
-    }
+found_by!(Pd, ibv: ibv_pd);
 
+impl Pd {
     /// Gives it its place in memory.
     pub fn boxed(
         context: *mut ibv_context,

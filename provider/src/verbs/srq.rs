@@ -12,6 +12,7 @@ use super::context::Context;
 use super::end::{acknowledged, end};
 use super::errno::{object, status, Result};
 use super::event_state::Kind;
+use super::object::found_by;
 use super::pd::Pd;
 
 /// A shared receive queue.
@@ -22,17 +23,7 @@ pub struct Srq {
     pub driver: Arc<card::Srq>,
 }
 
-impl Srq {
-    /// The object of a pointer that programs have.
-    ///
-    /// # Safety
-    /// `srq` must be a live shared receive queue of this provider.
-    #[inline]
-    pub unsafe fn of<'a>(srq: *mut ibv_srq) -> &'a Self {
-        // SAFETY: `ibv` is the first field.
-        unsafe { &*srq.cast() }
-    }
-}
+found_by!(Srq, ibv: ibv_srq);
 
 /// `ibv_create_srq`; the granted sizes go back into `init`.
 ///

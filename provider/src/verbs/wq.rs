@@ -13,6 +13,7 @@ use super::cq::Cq;
 use super::end::{acknowledged, end};
 use super::errno::{object, status, Errno, Result};
 use super::event_state::Kind;
+use super::object::found_by;
 use super::pd::Pd;
 use super::post::{post_receives, refused, sges};
 use super::{card, fork};
@@ -27,16 +28,7 @@ pub struct Wq {
     generation: u32,
 }
 
-impl Wq {
-    /// The object of a pointer that programs have.
-    ///
-    /// # Safety
-    /// `wq` must be a live work queue of this provider.
-    pub unsafe fn of<'a>(wq: *mut ibv_wq) -> &'a Self {
-        // SAFETY: `ibv` is the first field.
-        unsafe { &*wq.cast() }
-    }
-}
+found_by!(Wq, ibv: ibv_wq);
 
 /// The flag that is changed while a work queue is there.
 const STRIP_VLAN: u32 = ibv_wq_flags::IBV_WQ_FLAGS_CVLAN_STRIPPING.0;

@@ -14,6 +14,7 @@ use super::context::Context;
 use super::cq::Cq;
 use super::end::end;
 use super::errno::{object, Errno, Result};
+use super::object::found_by;
 use super::pd::Pd;
 use super::{qp, rss, srq};
 
@@ -27,16 +28,7 @@ pub struct Xrcd {
     _file: Option<OwnedFd>,
 }
 
-impl Xrcd {
-    /// The object of a pointer that programs have.
-    ///
-    /// # Safety
-    /// `xrcd` must be a live domain of this provider.
-    pub unsafe fn of<'a>(xrcd: *mut ibv_xrcd) -> &'a Self {
-        // SAFETY: `ibv` is the first field.
-        unsafe { &*xrcd.cast() }
-    }
-}
+found_by!(Xrcd, ibv: ibv_xrcd);
 
 /// What all processes that have a file open know it by.
 fn key_of(file: &OwnedFd) -> Result<[u64; 2]> {
