@@ -12,7 +12,7 @@ use crate::world::World;
 impl World {
     /// Whether the ports of a card are one.
     pub(crate) fn any_bond(&self) -> bool {
-        self.cards[..usize::from(self.count())].iter().any(|card| card.lag.is_on())
+        self.present().iter().any(|card| card.lag.is_on())
     }
 
     fn is_bond(&self, card: u16) -> bool {
@@ -21,7 +21,7 @@ impl World {
 
     /// Whether a frame may be lost because a port of the net has no link.
     pub(crate) fn may_lose(&self) -> bool {
-        self.cards[..usize::from(self.count())].iter().any(|card| match card.lag.is_on() {
+        self.present().iter().any(|card| match card.lag.is_on() {
             true => !card.lag.is_up(),
             false => !card.has_link(0) || !card.has_link(1),
         })
@@ -29,8 +29,7 @@ impl World {
 
     /// Links or members have changed since this was asked last.
     pub(crate) fn take_links_changed(&mut self) -> bool {
-        let count = usize::from(self.count());
-        self.cards[..count].iter_mut().fold(false, |any, card| card.links_changed.take() | any)
+        self.present_mut().iter_mut().fold(false, |any, card| card.links_changed.take() | any)
     }
 
     /// The ports by which a packet leaves and arrives.
@@ -108,13 +107,12 @@ impl World {
     /// LACP goes on where it is time; returns when it is again (ns).
     pub(crate) fn run_lacp(&mut self, env: &mut impl Env) -> Option<u64> {
         let now = env.now();
-        let count = usize::from(self.count());
-        for card in &mut self.cards[..count] {
+        for card in self.present_mut() {
             if card.lacp_due != 0 && card.lacp_due <= now {
                 card.lacp_goes_on(env);
             }
         }
-        self.cards[..count].iter().map(|card| card.lacp_due).filter(|&at| at != 0).min()
+        self.present().iter().map(|card| card.lacp_due).filter(|&at| at != 0).min()
     }
 
     /// A frame of a card itself comes to the other end of a cable.

@@ -118,8 +118,7 @@ impl World {
 
     /// One island becomes a part of another.
     fn rename(&mut self, bells: &[Bells], from: Label, to: Label) {
-        let count = usize::from(self.count());
-        for (device, bells) in self.cards[..count].iter_mut().zip(bells) {
+        for (device, bells) in self.present_mut().iter_mut().zip(bells) {
             device.rename_island(from, to);
             let qps = device.qps_from(0).map(|q| &bells.qp[q]);
             qps.filter(|bells| bells.label() == from).for_each(|bells| bells.set_label(to));
@@ -133,7 +132,7 @@ impl World {
 
     /// Whether it may have.
     pub(crate) fn islands_are_void(&self) -> bool {
-        self.cards[..usize::from(self.count())].iter().any(|card| card.islands_void.get())
+        self.present().iter().any(|card| card.islands_void.get())
     }
 
     /// All labels are void.

@@ -46,6 +46,19 @@ impl World {
         self.count.min(self.cards.len() as u16)
     }
 
+    /// The cards that there are.
+    #[inline]
+    pub(crate) fn present(&self) -> &[Device] {
+        &self.cards[..usize::from(self.count())]
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub(crate) fn present_mut(&mut self) -> &mut [Device] {
+        let count = usize::from(self.count());
+        &mut self.cards[..count]
+    }
+
     /// The cards keep so many packets of each side of a queue pair that come out of order: selective repeat; 0: go-back-N.
     pub fn set_reorder(&mut self, packets: u32) {
         self.cards.iter_mut().for_each(|card| card.reorder.set_limit(packets));
@@ -60,11 +73,10 @@ impl World {
 
     /// Connects a port to something outside of the segment, where it has these GIDs.
     pub fn connect_outside(&mut self, port: PortId, outside: Outside, gids: &[GidEntry]) {
-        let count = usize::from(self.count());
-        let own = self.cards[..count].get_mut(usize::from(port.card));
+        let own = self.present_mut().get_mut(usize::from(port.card));
         if let Some(to) = own.and_then(|card| card.outside.get_mut(usize::from(port.port))) {
             *to = outside;
-            self.cards[..count].iter_mut().for_each(|card| card.gids.set(port, gids));
+            self.present_mut().iter_mut().for_each(|card| card.gids.set(port, gids));
         }
     }
 
@@ -74,8 +86,7 @@ impl World {
         let own = self.ports().flat_map(|port| gids.of(port).map(move |entry| (port, *entry)));
         // Those of ports that lead outside are here already.
         let all = options.complete(own.collect());
-        let count = usize::from(self.count());
-        self.cards[..count].iter_mut().for_each(|card| card.gids.follow(&all));
+        self.present_mut().iter_mut().for_each(|card| card.gids.follow(&all));
     }
 
     /// All ports.
@@ -90,28 +101,26 @@ impl World {
 
     /// Whether the medium of a port is outside of the segment.
     pub fn is_outside(&self, port: PortId) -> bool {
-        let card = self.cards[..usize::from(self.count())].get(usize::from(port.card));
+        let card = self.present().get(usize::from(port.card));
         card.and_then(|card| card.outside.get(usize::from(port.port))).is_some_and(|outside| outside.on.get())
     }
 
     /// The ports have these GIDs from now on, but for those that lead outside: see [`GidTables::follow`](crate::gids::GidTables::follow).
     pub fn follow(&mut self, wanted: &[(PortId, GidEntry)]) {
-        let count = usize::from(self.count());
-        let here = |port: PortId| usize::from(port.card) < count && !self.is_outside(port);
+        let here = |port: PortId| port.card < self.count() && !self.is_outside(port);
         let kept = self.ports().filter(|&port| self.is_outside(port));
         let kept = kept.flat_map(|port| self.cards[0].gids.of(port).map(move |gid| (port, *gid)));
         let wanted: Vec<_> = wanted.iter().filter(|(port, _)| here(*port)).copied().chain(kept).collect();
-        self.cards[..count].iter_mut().for_each(|card| card.gids.follow(&wanted));
+        self.present_mut().iter_mut().for_each(|card| card.gids.follow(&wanted));
     }
 
     /// Closes all functions of a process that is gone.
     pub fn detach(&mut self, member: u16, env: &mut impl Env) {
-        let count = usize::from(self.count());
         // First: its events are told to a function.
         self.manager(env).member_gone(member);
-        self.cards[..count].iter_mut().for_each(|card| card.detach_domain(member, env));
+        self.present_mut().iter_mut().for_each(|card| card.detach_domain(member, env));
         // Its threads may have left queue pairs pending whose other ends they had.
-        for card in &mut self.cards[..count] {
+        for card in self.present_mut() {
             card.end_all_overrun_cqs(env);
             card.qps_from(0).for_each(|q| card.resume_send(q, env));
         }
@@ -212,8 +221,7 @@ impl World {
 
     /// Runs all timers that are due; returns the next deadline.
     pub fn run_timers(&mut self, env: &mut impl Env) -> Option<u64> {
-        let cards =
-            (0..self.count() as usize).filter_map(|card| self.cards[card].run_timers(env, |_| {})).min();
+        let cards = self.present_mut().iter_mut().filter_map(|card| card.run_timers(env, |_| {})).min();
         let lacp = self.run_lacp(env);
         cards.into_iter().chain(self.manager(env).run_timers()).chain(lacp).min()
     }

@@ -39,7 +39,7 @@ impl World {
         let sq = Addr { iova: qp.sq_iova, domain: qp.domain };
         let sq = ring(sq, (u64::from(qp.sq_mask) + 1) << 6, env)?;
         let port = PortId { port: qp.leaves, ..qp.port };
-        let cards = &self.cards[..usize::from(self.count())];
+        let cards = self.present();
         let asked = cards.iter().fold(Fields::always(), |asked, card| asked.union(&card.rules.asked()));
         let hashed = match cards.iter().any(Device::spreads_frames) {
             true => asked.union(&Fields::hashed()),

@@ -65,7 +65,7 @@ pub(super) fn from_outside(port: PortId, p: &Packet, from: &[u8; 16], to: &[u8; 
 /// The path of a connection, by its QP.
 fn connected(world: &World, p: &Packet) -> Path {
     let mut path = ports(p);
-    let card = world.cards[..world.count() as usize].get(p.src.card as usize);
+    let card = world.present().get(p.src.card as usize);
     let qp = card.and_then(|card| Some((card, &card.qps[card.find_qp(p.src_qpn)?])));
     match qp {
         Some((card, qp)) => {
