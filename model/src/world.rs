@@ -215,7 +215,7 @@ impl World {
 
     /// The earliest deadline (ns) of the cards' queue pairs and completion queues, and of the connection manager.
     pub fn next_deadline(&self) -> Option<u64> {
-        let cards = self.cards[..self.count() as usize].iter().filter_map(Device::next_deadline).min();
+        let cards = self.present().iter().filter_map(Device::next_deadline).min();
         cards.into_iter().chain(self.cm.next_deadline()).min()
     }
 

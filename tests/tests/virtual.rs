@@ -7,8 +7,8 @@ use fpga_regs::regs::port;
 use model::attach::SegmentCard;
 use model::segment::Segment;
 use tests::stock::{
-    alone, check_report, compile_c, first_row, free_port, keepers, rows, Both, Ended, Kind, Pair, Program,
-    StockNet,
+    alone, check_report, compile_c, first_row, free_port, keepers, rows, verbena_in, Both, Ended, Kind, Pair,
+    Program, StockNet,
 };
 
 const LIMIT: Duration = Duration::from_secs(240);
@@ -137,6 +137,21 @@ fn a_duration_is_one_of_simulated_time() {
     let (messages, rate) = (rows[0][1], rows[0][3]);
     let seconds = messages / rate;
     assert!((0.9..=5.1).contains(&seconds), "{messages} messages at {rate} MiB/s are {seconds} s");
+}
+
+/// The connection manager would have asked again 4.6 s after its request, which was answered.
+#[test]
+fn time_does_not_go_on_to_the_end_of_a_wait_that_is_over() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    for _ in 0..3 {
+        let mut command = verbena_in(directory.path());
+        command.args(["perftest", "--clock", "virtual", "--out", "r", "ib_write_bw", "-R", "-n", "200"]);
+        let said = Program::start(command).wait(LIMIT).expect_good();
+        let seconds = said.split(" s of simulated time").next().and_then(|before| before.split(' ').last());
+        let seconds: f64 = seconds.and_then(|number| number.parse().ok()).expect("the simulated time");
+        assert!((0.1..2.0).contains(&seconds), "{said}");
+    }
 }
 
 #[test]
