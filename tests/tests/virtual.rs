@@ -148,7 +148,8 @@ fn time_does_not_go_on_to_the_end_of_a_wait_that_is_over() {
         let mut command = verbena_in(directory.path());
         command.args(["perftest", "--clock", "virtual", "--out", "r", "ib_write_bw", "-R", "-n", "200"]);
         let said = Program::start(command).wait(LIMIT).expect_good();
-        let seconds = said.split(" s of simulated time").next().and_then(|before| before.split(' ').last());
+        let seconds =
+            said.split(" s of simulated time").next().and_then(|before| before.split(' ').next_back());
         let seconds: f64 = seconds.and_then(|number| number.parse().ok()).expect("the simulated time");
         assert!((0.1..2.0).contains(&seconds), "{said}");
     }

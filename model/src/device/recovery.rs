@@ -132,9 +132,9 @@ impl Device {
         }
     }
 
-    /// The QP was under work: its context may be half changed, so it goes to error. Gives its peer. A UD queue pair that
-    /// something was `delivered` to goes on, as others than the dead may send to it: nothing of it was changed but what
-    /// `settle` makes whole.
+    /// The QP was under work: its context may be half changed, so it goes to error. Gives its peer. A raw packet queue pair
+    /// goes on, as who gives it receives runs those that wait to send to it, and so does a UD queue pair that something was
+    /// `delivered` to, as others than the dead may send to it: nothing of it was changed but what `settle` makes whole.
     pub fn recover_qp(&mut self, q: usize, delivered: bool, env: &mut impl Env) -> Option<(PortId, u32)> {
         if !self.qps.get(q)?.used.get() {
             return None;
@@ -142,10 +142,21 @@ impl Device {
         self.settle(q, env);
         let qp = &self.qps[q];
         let peer = qp.is_reliable().then_some((qp.dest, qp.dest_qpn));
-        if qp.qp_type != QpType::UD || !delivered {
-            self.abort_qp(q, env);
+        match qp.qp_type {
+            QpType::RAW_PACKET => self.send_frames_again(q),
+            QpType::UD if delivered => {}
+            _ => self.abort_qp(q, env),
         }
         peer
+    }
+
+    /// A raw packet queue pair sends again from the oldest WQE on that is not complete, whose frame may come twice.
+    fn send_frames_again(&mut self, q: usize) {
+        self.timers.disarm(q, &mut self.qps);
+        let req = &mut self.qps[q].req;
+        (req.cur, req.cur_offset, req.again) = (req.ci, 0, false.into());
+        (req.psn, req.una) = (req.ci_psn, req.ci_psn);
+        (req.rnr_wait, req.pending_status, req.head_cached) = (false.into(), 0, false.into());
     }
 
     /// Whether the receive WQE in use is the next one of its queue, which did not move on.

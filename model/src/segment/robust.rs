@@ -27,6 +27,8 @@ const WAITERS: u32 = 0x8000_0000;
 
 /// Looks at a lock that is held before the wait for it sleeps: a few microseconds, in which most messages end.
 const IDLE_SPINS: u32 = 256;
+/// How long a thread sleeps before it looks at a lock that it waits for.
+const LONGEST_SLEEP: Duration = Duration::from_millis(10);
 
 /// The lock. Zero bytes are a free one.
 #[repr(transparent)]
@@ -166,7 +168,8 @@ impl RobustLock {
                 || self.0.compare_exchange(found, sleeping, Ordering::Relaxed, Ordering::Relaxed).is_ok();
             // Free by now, where the exchange failed.
             if found & TID != 0 && announced {
-                futex_wait(&self.0, sleeping, Some(Duration::from_nanos(until - now)));
+                // Who was woken may die or give up after another thread has taken the lock, which then wakes nobody.
+                futex_wait(&self.0, sleeping, Some(LONGEST_SLEEP.min(Duration::from_nanos(until - now))));
                 // A thread that slept does not know whether others still do.
                 bits = WAITERS;
             }

@@ -134,6 +134,27 @@ fn a_condemned_lock_is_refused_at_once_and_to_those_who_wait() {
     assert!(lock.is_condemned() && pending().is_null());
 }
 
+/// One that was woken, and is killed before it has the lock: another thread takes it, and knows of no sleeper.
+#[test]
+fn a_sleeper_whom_nobody_wakes_finds_the_lock_free() {
+    let lock = RobustLock(AtomicU32::new(5));
+    let begin = Instant::now();
+    thread::scope(|scope| {
+        let sleeper = scope.spawn(|| {
+            let Ok((held, false)) = lock.take(LONG) else { panic!("in time") };
+            lock.give(&held);
+        });
+        while lock.0.load(Ordering::Relaxed) & WAITERS == 0 {
+            thread::yield_now();
+        }
+        lock.0.store(6, Ordering::Relaxed);
+        thread::sleep(Duration::from_millis(5));
+        lock.0.store(0, Ordering::Relaxed);
+        sleeper.join().unwrap();
+    });
+    assert!(begin.elapsed() < LONG / 2);
+}
+
 #[test]
 fn a_holder_that_is_not_there_is_taken_for_dead() {
     let lock = RobustLock(AtomicU32::new(0x3ff0_0000));

@@ -66,6 +66,36 @@ fn half_changed(a: Arc<Runner>, b: Arc<Runner>) {
     b.control(|world, _| world.cards[0].qps[7].used = false.into()).unwrap();
 }
 
+/// Who gives receives runs the queue pairs whose frames wait for them, those of others, too.
+#[test]
+fn a_raw_packet_queue_pair_outlives_who_ran_it() {
+    with_net(1, |a, b| {
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            a.control(|world, env| {
+                let card = &mut world.cards[0];
+                let qp = &mut card.qps[7];
+                (qp.used, qp.qpn, qp.qp_type, qp.state) = (true.into(), 7, QpType::RAW_PACKET, QpState::RTS);
+                card.take_qp(7);
+                card.frame_waits(7, u64::MAX, env);
+                // Of a frame that has left, half is noted.
+                card.qps[7].req.cur = 1;
+                a.segment().control(ALL).write_journal(journal::one(0, 7));
+                panic!("injected by the test");
+            })
+        }));
+        assert!(panicked.is_err());
+        b.control(|world, _| {
+            let card = &mut world.cards[0];
+            let qp = &card.qps[7];
+            assert_eq!(qp.state, QpState::RTS);
+            assert_eq!((qp.req.cur, qp.req.psn, qp.req.rnr_wait.get()), (0, qp.req.una, false));
+            assert_eq!(card.next_deadline(), None);
+            card.qps[7].used = false.into();
+        })
+        .unwrap();
+    });
+}
+
 /// Another thread has all the cards for longer than a doorbell tries.
 #[test]
 fn what_could_not_be_run_is_run_later() {

@@ -25,7 +25,7 @@ use crate::world::World;
 
 /// How long control operations wait for the lock.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long arming a CQ waits for the island: nobody would tell the program that it failed.
+/// How long arming a CQ waits for the island, or all the cards: nobody would tell the program that it failed.
 const ARMING: Duration = Duration::from_secs(60);
 /// Tries before a queue pair is left pending. Most of them yield the core, which the thread in the way may need.
 const TRIES: u32 = 256;
@@ -288,7 +288,7 @@ impl<S: Borrow<Segment>> Runner<S> {
                 Entry::Busy | Entry::Closed => break,
             }
         }
-        let guard = self.segment().lock(PATIENCE)?;
+        let guard = self.segment().lock(ARMING)?;
         self.run_all(guard, work);
         Ok(())
     }
