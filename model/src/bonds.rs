@@ -4,6 +4,7 @@
 //! arrive by one: at a card at the other end of the cable by the same one, else by the one that the switch chooses, which is
 //! no other.
 
+use crate::cm::mad::GSI_QPN;
 use crate::device::lag;
 use crate::env::Env;
 use crate::packet::{Packet, PortId};
@@ -76,8 +77,10 @@ impl World {
     pub(crate) fn arrives(&mut self, p: &Packet, by: PortId) {
         if self.is_bond(by.card) {
             let card = &mut self.cards[usize::from(by.card)];
-            if let Some(q) = card.find_qp(p.dest_qpn) {
-                card.arrive_by(q, by.port);
+            // What is for no queue pair is counted there as if it was for QP 1, which has no counters of its own.
+            match card.find_qp(p.dest_qpn) {
+                Some(q) => card.arrive_by(q, by.port),
+                None => card.qps[GSI_QPN as usize].arrives = by.port,
             }
         }
     }

@@ -161,7 +161,10 @@ impl World {
                 }
             }
             Outcome::Management => self.management(p, env),
-            Outcome::Unread => self.unread(p, env),
+            Outcome::Unread => {
+                self.cards[card as usize].never_came(p);
+                self.unread(p, env);
+            }
         }
     }
 
@@ -172,6 +175,7 @@ impl World {
         let (cards, card) = (self.count(), &self.cards[0]);
         Manager {
             cards,
+            devices: &self.cards,
             guids: card.guids,
             gids: &card.gids,
             port: card.port,

@@ -1,5 +1,7 @@
 //! The exact wire: every packet as a frame, with and without faults, and the record of all frames.
 
+#[path = "exact_wire/counters.rs"]
+mod counters;
 #[path = "exact_wire/faults.rs"]
 mod faults;
 #[path = "exact_wire/record.rs"]

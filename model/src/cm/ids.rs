@@ -206,6 +206,9 @@ impl<E: Env> Manager<'_, E> {
         p.encapsulation = source.encapsulation(&way.dgid, 0);
         p.inline = true;
         p.payload = payload;
+        if let Some(card) = self.devices.get(usize::from(from.card)) {
+            card.count_left(card.leaves_by(p), 1, p.wire_bytes(payload.len() as u32));
+        }
     }
 
     /// A message of an identifier, whose transaction has the identifier's name in Linux' order of bytes.

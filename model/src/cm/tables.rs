@@ -3,7 +3,7 @@
 use super::address::Address;
 use super::mad::Mad;
 use crate::address::Guids;
-use crate::device::{PortSetting, Slots};
+use crate::device::{Device, PortSetting, Slots};
 use crate::gids::GidTables;
 use crate::packet::{PortId, MAX_CARDS, PORTS};
 use crate::plain::{plain, Flag};
@@ -337,6 +337,8 @@ pub struct Manager<'a, E> {
     pub cm: &'a mut Cm,
     /// Cards of the net.
     pub cards: u16,
+    /// Those of them whose ports count what leaves.
+    pub devices: &'a [Device],
     /// GUIDs of the cards.
     pub guids: Guids,
     /// GIDs of their ports.

@@ -124,6 +124,7 @@ impl World {
         Manager {
             cm: &mut self.cm,
             cards: 2,
+            devices: &[],
             guids: Guids::INSIDE,
             gids: &self.gids,
             port: self.port,

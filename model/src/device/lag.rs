@@ -307,6 +307,15 @@ impl Device {
         }
     }
 
+    /// The same, whether its ports are one or not.
+    pub(crate) fn leaves_by(&self, p: &Packet) -> u8 {
+        if self.lag.is_on() {
+            self.leaves(p)
+        } else {
+            p.src.port
+        }
+    }
+
     /// What the card offers: where its ports are one, it has one.
     pub(super) fn limits(&self) -> CardLimits {
         match self.lag.is_on() {

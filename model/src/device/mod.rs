@@ -21,6 +21,7 @@
 //! | `outside`, `addressee` | what leads out of the segment; who takes what comes from there |
 //! | `notification` | congestion, and who is told of it |
 //! | `uc`, `ud`, `extended` | unreliable requests; datagrams and multicast; XRC |
+//! | `passing` | what passes a port, and who counts it |
 //! | `cable`, `lag`, `pause` | a port's link; two ports that are one; whether frames wait for receivers |
 //! | `flow` | commands for flow rules |
 //! | `raw`, `segment`, `arrival` | raw packet queue pairs: whole frames; TCP that is cut into frames; frames as they are received |
@@ -52,6 +53,7 @@ mod modify;
 mod notification;
 mod objects;
 mod outside;
+mod passing;
 mod pause;
 mod progress;
 pub mod qp;

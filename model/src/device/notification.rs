@@ -14,9 +14,11 @@ impl Device {
         let qp = &mut self.qps[q];
         let Some(interval) = interval.filter(|_| qp.notifies_at <= now) else { return };
         qp.notifies_at = now + interval;
-        self.count(self.qps[q].port.port, port::TX_CNP);
-        let notification = self.qps[q].packet(Operation::CongestionNotification, 0, env);
+        let qp = &self.qps[q];
+        self.count(qp.port.port, port::TX_CNP);
+        let notification = qp.packet(Operation::CongestionNotification, 0, env);
         notification.transport = Transport::CNP;
+        self.count_left(qp.leaves, 1, notification.wire_bytes(0));
     }
 
     /// A notification for a QP; false if it is not from its peer.
@@ -26,6 +28,7 @@ impl Device {
         let own = qp.dest == p.src && qp.port == p.dst && qp.receives();
         if own {
             self.count(qp.port.port, port::RX_CNP);
+            self.count_came(qp.arrives, 1, p.wire_bytes(0));
             env.congestion_noticed(self.id, q as u16);
         }
         own

@@ -185,13 +185,14 @@ impl Device {
         let own = self.counters[p as usize].get(register);
         let used = || self.qps[self.tables.qp.range()].iter().filter(|qp| qp.used.get());
         let (sent, received) = (used().filter(|qp| qp.leaves == p), used().filter(|qp| qp.arrives == p));
-        own + match register {
+        // What was taken back makes the port's own part less than zero.
+        own.wrapping_add(match register {
             port::TX_PACKETS => sent.map(|qp| qp.req.packets + qp.resp.tx_packets).sum::<u64>(),
             port::TX_BYTES => sent.map(|qp| qp.req.bytes + qp.resp.tx_bytes).sum(),
             port::RX_PACKETS => received.map(|qp| qp.resp.packets + qp.req.rx_packets).sum(),
             port::RX_BYTES => received.map(|qp| qp.resp.bytes + qp.req.rx_bytes).sum(),
             _ => 0,
-        }
+        })
     }
 
     /// Writes a register of function `f`. Writes to what is read-only are ignored.

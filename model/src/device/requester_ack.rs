@@ -22,9 +22,6 @@ impl Device {
             self.old_answer(q, p, env);
             return Outcome::Done;
         }
-        let req = &mut self.qps[q].req;
-        req.rx_packets += p.count as u64;
-        req.rx_bytes += p.wire_bytes(p.payload.len() as u32);
         match p.operation {
             Operation::Acknowledge => self.acknowledge(q, p, env),
             _ => {
@@ -89,16 +86,19 @@ impl Device {
     #[inline(always)]
     #[must_use]
     pub fn acknowledged(&mut self, p: &Packet, psn: u32, env: &mut impl Env) -> bool {
-        let Some(q) = self.find_qp(p.src_qpn) else { return true };
+        let Some(q) = self.find_qp(p.src_qpn) else {
+            self.unclaimed(p.src.port, &Packet { encapsulation: p.encapsulation, ..Packet::BLANK });
+            return true;
+        };
         let qp = &mut self.qps[q];
         if !matches!(qp.state, QpState::RTS | QpState::SQD) || !qp.awaits(psn) {
+            qp.ack_came();
             return true;
         }
         if qp.req.rd_out != 0 {
             return false;
         }
-        qp.req.rx_packets += 1;
-        qp.req.rx_bytes += qp.ack_bytes();
+        qp.ack_came();
         if self.advance(q, psn::add(psn, 1), env) {
             self.answer_lost(q, env);
         }

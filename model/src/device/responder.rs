@@ -50,7 +50,7 @@ impl Device {
             return self.receive_datagram(p, env);
         }
         let Some(q) = self.find_qp(p.dest_qpn) else {
-            self.count_packets(p.dst.port, port::RX_NO_QP, p);
+            self.unclaimed(p.dst.port, p);
             return Outcome::Done;
         };
         let qp = &self.qps[q];
@@ -64,21 +64,21 @@ impl Device {
             if p.is_notification() && self.notified(q, p, env) {
                 return Outcome::Done;
             }
-            self.count_packets(p.dst.port, port::RX_NO_QP, p);
+            self.unclaimed(p.dst.port, p);
             return Outcome::Done;
         }
         if p.ecn == CONGESTION {
             self.met_congestion(q, env);
         }
-        match p.operation {
-            Operation::Acknowledge | Operation::ReadResponse | Operation::AtomicAcknowledge => {
-                self.answer(q, p, env)
-            }
-            _ => match p.transport {
-                Transport::RC => self.request(q, p, env),
-                Transport::UC => self.request_unreliable(q, p, env),
-                _ => self.request_extended(q, p, env),
-            },
+        if p.is_answer() {
+            self.qps[q].answer_came(p);
+            return self.answer(q, p, env);
+        }
+        self.qps[q].request_came(p);
+        match p.transport {
+            Transport::RC => self.request(q, p, env),
+            Transport::UC => self.request_unreliable(q, p, env),
+            _ => self.request_extended(q, p, env),
         }
     }
 
@@ -181,8 +181,6 @@ impl Device {
             Ok(()) => {
                 let resp = &mut self.qps[q].resp;
                 resp.epsn = psn::add(resp.epsn, p.count);
-                resp.packets += p.count as u64;
-                resp.bytes += p.wire_bytes(len);
                 if p.last {
                     resp.msn = psn::add(resp.msn, 1);
                 }

@@ -52,8 +52,6 @@ impl Device {
         let qp = &mut self.qps[q];
         qp.resp.epsn = psn::add(p.psn, count);
         qp.resp.msn = psn::add(qp.resp.msn, 1);
-        qp.resp.packets += 1;
-        qp.resp.bytes += p.wire_bytes(p.payload.len() as u32);
         self.remember(q, Resource { original: 0, psn: p.psn, count, kind: READ });
         if !self.qps[q].resp.established.get() {
             self.established(q, env);
@@ -151,8 +149,6 @@ impl Device {
                 let resp = &mut self.qps[q].resp;
                 resp.epsn = psn::add(p.psn, 1);
                 resp.msn = psn::add(resp.msn, 1);
-                resp.packets += 1;
-                resp.bytes += p.wire_bytes(p.payload.len() as u32);
                 self.remember(q, Resource { original, psn: p.psn, count: 1, kind: ATOMIC });
                 if !self.qps[q].resp.established.get() {
                     self.established(q, env);

@@ -35,8 +35,6 @@ impl Device {
         let resp = &mut self.qps[q].resp;
         match result {
             Ok(()) => {
-                resp.packets += p.count as u64;
-                resp.bytes += p.wire_bytes(len);
                 if !resp.established.get() {
                     self.established(q, env);
                 }

@@ -89,6 +89,7 @@ impl Device {
             let Some(group) = self.mcast.iter().position(|g| g.count != 0 && g.gid == p.dgid) else {
                 return outcome;
             };
+            let mut came = [false; PORTS];
             for i in 0..self.mcast[group].count as usize {
                 let q = self.mcast[group].qps[i] as usize;
                 // A sender that is a member gets a copy, too.
@@ -97,22 +98,35 @@ impl Device {
                     PortId::ALL => p.src == qp.port || self.shows_link(qp.port.port),
                     to => to.port == qp.port.port,
                 };
-                if here && qp.qp_type == QpType::UD && self.take_datagram(q, p, env) == Outcome::Unread {
+                if !here || qp.qp_type != QpType::UD {
+                    continue;
+                }
+                // However many members get a copy.
+                let own = qp.port.port;
+                if !std::mem::replace(&mut came[usize::from(own) % PORTS], true) {
+                    self.came(own, p);
+                    self.count(own, port::RX_MULTICAST);
+                }
+                if self.take_datagram(q, p, env) == Outcome::Unread {
                     outcome = Outcome::Unread;
                 }
             }
             return outcome;
         }
         match self.find_qp(p.dest_qpn) {
-            Some(q) if self.qps[q].port == p.dst => outcome = self.take_datagram(q, p, env),
+            Some(q) if self.qps[q].port == p.dst => {
+                self.qps[q].request_came(p);
+                outcome = self.take_datagram(q, p, env);
+            }
             _ if p.dest_qpn == GSI_QPN => outcome = self.receive_management(p),
-            _ => self.count(p.dst.port, port::RX_NO_QP),
+            _ => self.unclaimed(p.dst.port, p),
         }
         outcome
     }
 
     #[cold]
     fn receive_management(&mut self, p: &Packet) -> Outcome {
+        self.came(p.dst.port, p);
         match p.qkey == GSI_QKEY {
             true => Outcome::Management,
             false => {
@@ -128,7 +142,6 @@ impl Device {
             Outcome::Done
         };
         let qp = &self.qps[q];
-        let own = qp.port.port;
         if qp.qp_type != QpType::UD || !qp.receives() {
             return drop(self, port::RX_NO_QP);
         }
@@ -137,9 +150,6 @@ impl Device {
         }
         if !self.gids.takes(qp.port, &p.dgid, p.encapsulation) {
             return drop(self, port::RX_NO_QP);
-        }
-        if p.dest_qpn == MULTICAST_QPN {
-            self.count(own, port::RX_MULTICAST);
         }
         // One that is left waited for a datagram that could not be read.
         if !self.qps[q].resp.has_recv.get() && self.take_recv(q, env).is_err() {
@@ -157,9 +167,6 @@ impl Device {
             self.scatter(q, 0, &held, 0, GRH_BYTES as usize, env)
                 .and_then(|()| self.scatter(q, GRH_BYTES, &p.payload, 0, len, env))
         };
-        let resp = &mut self.qps[q].resp;
-        resp.packets += 1;
-        resp.bytes += p.wire_bytes(len as u32);
         match result {
             Err(RecvError::Unread) => return Outcome::Unread,
             Ok(()) => self.complete_recv(q, CqeStatus::SUCCESS, Syndrome::NONE, false, total as u32, p, env),

@@ -8,6 +8,7 @@ use super::slab::Slab;
 use super::state::*;
 use super::trace::Phase;
 use super::ways::way;
+use crate::link::frames;
 use crate::packet::{Packet, Payload};
 use crate::plain::{Flag, Kept};
 use crate::wire::{self, psn, Operation};
@@ -69,7 +70,7 @@ impl Engine<'_> {
             let before = last.packet.get();
             if before.operation == Operation::Acknowledge && before.syndrome == wire::Syndrome::ACK {
                 (last.packet, last.message, last.born) = (Kept::new(*packet), message, sim.now);
-                return;
+                return self.world.cards[src.card as usize].unsent_ack(packet.src_qpn);
             }
         }
         let Some(at) = sim.jobs.take() else {
@@ -113,9 +114,22 @@ impl Engine<'_> {
     fn overflows(&mut self, nth: usize) {
         let packet = self.env.step.sent[nth];
         self.env.sim.overflows += 1;
+        self.never_leaves(&packet, 0);
         if !packet.transport.is_reliable() {
             self.world.left(&packet, &mut self.env);
         }
+    }
+
+    /// Takes back what was counted of a train whose packets leave no more, from one on.
+    #[cold]
+    pub(super) fn never_leaves(&self, train: &Packet, from: u32) {
+        let by = way(self.link, self.world, train).0;
+        let Some(card) = self.world.cards.get(usize::from(by.card)).filter(|_| !train.is_frame()) else {
+            return;
+        };
+        let bytes =
+            frames::pieces(train).skip(from as usize).map(|p| p.packet.wire_bytes(p.len as u32)).sum();
+        card.never_left(by.port, (train.count - from).into(), bytes);
     }
 
     /// Adds a flow to the round, once its first job may start its DMA reads.

@@ -76,7 +76,7 @@ impl Engine<'_> {
         let sim = &mut *self.env.sim;
         let Some(at) = sim.slots.take() else {
             sim.overflows += 1;
-            return;
+            return self.never_leaves(packet, 0);
         };
         let (src, dst) = way(self.link, self.world, packet);
         let slot = sim.slots.get_mut(at);

@@ -178,6 +178,11 @@ impl Engine<'_> {
             let job = sim.jobs.get_mut(flow.head - 1);
             if side == SENDS && job.back != back {
                 // The QP went back, and sends it again.
+                let job = sim.jobs.get(flow.head - 1);
+                let (train, issued) = (job.packet.get(), job.issued);
+                self.never_leaves(&train, issued);
+                let sim = &mut *self.env.sim;
+                let c = &mut sim.cards[card as usize];
                 leave_round(&mut c.ports[port as usize], &mut c.qps);
                 self.finish_job(card, qp, side);
                 self.rejoin(card, port, id);

@@ -3,6 +3,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
+use fpga_regs::regs::port;
 use tests::pcap::records;
 use tests::stock::{alone, compile_c, need, Ended, Program, StockNet};
 
@@ -93,6 +94,33 @@ fn rping_connects_and_the_capture_shows_how() {
         assert!(found.ends_with(&[0x10, 0x13, 0x14, 0x15, 0x16]), "{found:x?}");
         let sizes = frames.iter().filter(|frame| management(&frame.kept).is_some());
         assert!(sizes.into_iter().all(|frame| frame.len == 322));
+    }
+}
+
+/// The manager's datagrams are packets as others are: the ports count them where they leave and arrive.
+#[test]
+fn ports_count_the_datagrams_of_connections() {
+    let _alone = alone();
+    for options in [["--wire", "fast"], ["--wire", "exact"], ["--clock", "virtual"]] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("frames.pcap");
+        let recorded = ["--pcap", path.to_str().unwrap()];
+        let (net, holder) = StockNet::held(&[options, recorded].concat());
+        let server = ["rping", "-s", "-a", SERVER, "-v", "-C", "3"];
+        let client = ["rping", "-c", "-a", SERVER, "-v", "-C", "3"];
+        Case { net: &net, launcher: &[], server: &server, client: &client }.run();
+        let registers = [port::TX_PACKETS, port::TX_BYTES, port::RX_PACKETS, port::RX_BYTES];
+        let counters = [0, 1].map(|card| registers.map(|register| net.register(card, 0, register)));
+        net.expect_gone_after(holder);
+        let frames = records(&path, 65_535);
+        assert!(frames.iter().filter(|frame| management(&frame.kept).is_some()).count() >= 5, "{options:?}");
+        // The card's number in the MAC addresses.
+        let passed = |mac: usize, card: u8| {
+            let passed = frames.iter().filter(|frame| frame.kept[mac + 4] == card);
+            passed.fold([0, 0], |[packets, bytes], frame| [packets + 1, bytes + frame.len as u64])
+        };
+        let expected = [0, 1].map(|card| [passed(6, card), passed(0, card)].concat());
+        assert_eq!(counters.map(Vec::from), expected, "{options:?}");
     }
 }
 

@@ -84,12 +84,16 @@ impl<S: Borrow<Segment>> Runner<S> {
         meanwhile: &mut dyn FnMut(),
     ) {
         arrivals.dropped().for_each(|(why, count)| self.count((id, port), why, count));
+        let [packets, bytes] = arrivals.foreign();
+        if packets != 0 {
+            self.net().counters(id.card)[usize::from(id.port) % PORTS].came(packets, bytes);
+        }
         let (mut list, bytes) = arrivals.packets();
         while let Some(first) = list.first() {
             let need = match self.need(id, first, bytes) {
                 Ok(need) => need,
                 Err(why) => {
-                    self.count((id, port), why, 1);
+                    lose(self.net().counters(id.card), (id, port), why, &list[..1]);
                     list = &list[1..];
                     continue;
                 }
@@ -101,7 +105,7 @@ impl<S: Borrow<Segment>> Runner<S> {
             });
             let (now, later) = list.split_at(1 + rest.count());
             if !self.arrive_together((id, port), (need, now, bytes), stuck, meanwhile) {
-                self.count((id, port), Drop::Busy, now.len() as u64);
+                lose(self.net().counters(id.card), (id, port), Drop::Busy, now);
             }
             list = later;
         }
@@ -247,7 +251,7 @@ impl WallEnv<'_> {
             let payload = bytes.get(arrival.payload.clone()).unwrap_or_default();
             if let Err(why) = check(world, id, arrival, payload) {
                 let counters = &world.cards[usize::from(id.card)].counters;
-                count_drop(counters, (id, port), why, 1);
+                lose(counters, (id, port), why, std::slice::from_ref(arrival));
                 continue;
             }
             let mut p = arrival.packet;
@@ -328,6 +332,13 @@ fn count_drop(counters: &[Counters; PORTS], (id, port): (PortId, &OutsidePort), 
         Drop::Unsent => return,
     };
     counters[usize::from(id.port) % PORTS].add(register, count);
+}
+
+/// Packets that came whole are dropped.
+fn lose(counters: &[Counters; PORTS], (id, port): (PortId, &OutsidePort), why: Drop, lost: &[Arrival]) {
+    let packets = lost.len() as u64;
+    counters[usize::from(id.port) % PORTS].came(packets, lost.iter().map(Arrival::wire_bytes).sum());
+    count_drop(counters, (id, port), why, packets);
 }
 
 /// Whether somebody takes a packet: see [`Device::admits`]; and it is for an address that the port has.

@@ -38,6 +38,15 @@ pub struct Arrivals {
     /// Frames that are no packets for the port, among the bytes.
     whole: Vec<Range<usize>>,
     dropped: [u64; Drop::ALL.len()],
+    /// Packets of another partition, and their bytes.
+    foreign: [u64; 2],
+}
+
+impl Arrival {
+    /// Bytes of its frame, from the Ethernet header to the ICRC.
+    pub fn wire_bytes(&self) -> u64 {
+        self.packet.wire_bytes(self.payload.len() as u32)
+    }
 }
 
 impl Default for Arrivals {
@@ -48,6 +57,7 @@ impl Default for Arrivals {
             list: Vec::new(),
             whole: Vec::new(),
             dropped: Default::default(),
+            foreign: [0; 2],
         }
     }
 }
@@ -59,6 +69,7 @@ impl Arrivals {
         self.list.clear();
         self.whole.clear();
         self.dropped.fill(0);
+        self.foreign = [0; 2];
     }
 
     /// Takes the frame for a port that `decode` finds in bytes that were read.
@@ -83,7 +94,11 @@ impl Arrivals {
         let why = match packet {
             Ok((_, arrival)) if arrival.payload.len() > LONGEST => Drop::Malformed,
             Ok((true, arrival)) => return self.list.push(arrival),
-            Ok((false, _)) => Drop::Pkey,
+            Ok((false, arrival)) => {
+                self.foreign[0] += 1;
+                self.foreign[1] += arrival.wire_bytes();
+                Drop::Pkey
+            }
             Err(DropReason::Icrc) => Drop::Icrc,
             Err(_) => Drop::Malformed,
         };
@@ -96,6 +111,11 @@ impl Arrivals {
             true => self.whole.push(bytes),
             false => self.drop(Drop::Malformed, 1),
         }
+    }
+
+    /// Packets of another partition, and their bytes. They came whole.
+    pub fn foreign(&self) -> [u64; 2] {
+        self.foreign
     }
 
     /// Those frames.
