@@ -277,7 +277,7 @@ fn leave(ports: &mut [Port]) {
         for Port { id, receiver, .. } in &mut *ports {
             if receiver.forward() {
                 waits = true;
-                arrivals.clear();
+                arrivals.clear(false);
                 // The medium is tried again, and neighbours answer. The rest comes too late.
                 let _ = receiver.receive(*id, &mut arrivals);
             }
@@ -303,7 +303,7 @@ fn take_turn(
     // What comes by a link that is new is not for cards that know of none.
     port.tell(runner);
     for _ in 0..TURN {
-        arrivals.clear();
+        arrivals.clear(runner.net().link.sees_outside(id));
         let more = port.receiver.receive(id, arrivals);
         runner.arrive((id, area), arrivals, stuck, &mut || _ = port.receiver.forward());
         runner.arrive_whole((id, area), arrivals, &mut || _ = port.receiver.forward());

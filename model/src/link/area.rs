@@ -79,6 +79,11 @@ impl Mode {
         self.0 & !(OUTSIDE | CUT | BONDS) != 0
     }
 
+    /// Some frames may be recorded.
+    fn is_recorded(self) -> bool {
+        self.0 & (CAPTURE | LIVE) != 0
+    }
+
     /// A port of the net has no link.
     pub fn is_cut(self) -> bool {
         self.0 & CUT != 0
@@ -175,6 +180,11 @@ impl LinkArea {
     /// as they are received.
     pub(crate) fn sees(&self, way: (PortId, PortId), received: bool) -> bool {
         self.file_sees(way, received) || self.live.sees(way, received)
+    }
+
+    /// Whether what comes to a port from outside is recorded.
+    pub(crate) fn sees_outside(&self, port: PortId) -> bool {
+        self.mode().is_recorded() && self.sees((PortId::NOBODY, port), true)
     }
 
     /// Whether the file records them. As they are received: one card's view is recorded, and the card did not send them.

@@ -19,7 +19,7 @@ use crate::dma::DmaFault;
 use crate::frames::Frame;
 use crate::journal::{self, Journal};
 use crate::packet::{Packet, Payload, PortId};
-use crate::wire::{frame, DropReason, EncodeError, Transport};
+use crate::wire::{frame, DropReason, EncodeError, Icrc, Path, Transport};
 use crate::world::World;
 
 /// What the wire needs from the environment in addition to what a card needs.
@@ -209,40 +209,17 @@ impl WireEnd {
         true
     }
 
-    /// A packet has come to a port from outside, from one address to another: it is recorded with the headers that are known
-    /// of it.
+    /// A frame has come to a port from outside; or, by a way, a packet without its headers up to the BTH: it is recorded with
+    /// what is known of them.
     #[cold]
-    pub(crate) fn arrived(
-        &mut self,
-        area: &LinkArea,
-        port: PortId,
-        (p, payload): (&Packet, &[u8]),
-        (from, to): (&[u8; 16], &[u8; 16]),
-    ) {
-        let way = (PortId::NOBODY, port);
-        if !area.sees(way, true) {
-            return;
-        }
-        let path = route::from_outside(port, p, from, to);
-        self.frame.resize(frames::MAX_ROCE_FRAME, 0);
-        let fill = |place: &mut [u8]| -> Result<(), EncodeError> {
-            place.copy_from_slice(payload);
-            Ok(())
-        };
-        if let Ok((_, len)) = frames::encode(&frames::headers(p), &path, payload.len(), &mut self.frame, fill)
-        {
-            let seen = Seen::new(way, true, [p.src_qpn, p.dest_qpn], now());
-            self.cable.recorder.record(area, &seen, &self.frame[..len]);
-        }
-    }
-
-    /// A whole frame has come to a port from outside.
-    #[cold]
-    pub(crate) fn arrived_whole(&mut self, area: &LinkArea, port: PortId, frame: &[u8]) {
-        let way = (PortId::NOBODY, port);
-        if area.sees(way, true) {
-            self.cable.recorder.record(area, &Seen::new(way, true, [0; 2], now()), frame);
-        }
+    pub(crate) fn arrived(&mut self, area: &LinkArea, port: PortId, (bytes, way): (&[u8], Option<&Path>)) {
+        let made = way.map(|way| frame::around(&Path { dst_mac: port.mac(), ..*way }, bytes));
+        let bytes = made.as_deref().unwrap_or(bytes);
+        // A damaged one has queue pairs, too, if they can be read.
+        let headers = frame::decode_with(bytes, Icrc::Off).map(|frame| frame.headers);
+        let qpns = headers.map_or([0; 2], |headers| [headers.deth.src_qp, headers.bth.dest_qp]);
+        let seen = Seen::new((PortId::NOBODY, port), true, qpns, now());
+        self.cable.recorder.record(area, &seen, bytes);
     }
 
     /// Delivers the oldest frame that is held back, or one whose time has come, when nothing else is left to carry. False

@@ -145,6 +145,13 @@ impl Live {
             .for_each(|ring| ring.put(seen, frame));
     }
 
+    /// The captures that see such frames miss so many. Needs no lock.
+    pub fn miss(&self, way: (PortId, PortId), received: bool, count: u64) {
+        for ring in self.rings.iter().filter(|ring| ring.is_on() && ring.sees(way, received)) {
+            ring.dropped.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
     /// Takes the frames that are in a ring now, by its reader.
     pub fn take(&self, index: usize, each: &mut dyn FnMut(&Seen, &[u8])) -> Result<(), Damaged> {
         self.rings[index].take(each)
@@ -184,7 +191,9 @@ impl Ring {
     }
 
     fn put(&self, seen: &Seen, frame: &[u8]) {
-        let kept = &frame[..frame.len().min(self.snaplen.load(Ordering::Relaxed) as usize)];
+        // A datagram from outside may be longer than any frame.
+        let most = LONGEST_FRAME.min(self.snaplen.load(Ordering::Relaxed) as usize);
+        let kept = &frame[..frame.len().min(most)];
         let head = self.head.load(Ordering::Relaxed);
         let used = head.wrapping_sub(self.tail.load(Ordering::Acquire));
         let need = HEAD + kept.len().div_ceil(8) as u64;

@@ -52,16 +52,6 @@ pub fn datagram(p: &Packet) -> Path {
     path
 }
 
-/// The path of a packet that has come to a port from outside.
-pub(super) fn from_outside(port: PortId, p: &Packet, from: &[u8; 16], to: &[u8; 16]) -> Path {
-    let hop_limit = if p.hop_limit == 0 { HOP_LIMIT } else { p.hop_limit };
-    let mut path = ports(p);
-    (path.src_mac, path.dst_mac) = (PortId::NOBODY.mac(), port.mac());
-    path.network = network(p, (from, to), p.traffic_class, 0, hop_limit);
-    path.network.set_ecn(p.ecn);
-    path
-}
-
 /// The path of a connection, by its QP.
 fn connected(world: &World, p: &Packet) -> Path {
     let mut path = ports(p);

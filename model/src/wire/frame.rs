@@ -139,22 +139,12 @@ pub fn begin(
     let pad = pad_of(payload_len);
     let body_len = path.network.udp_len() + opcode.header_len() + payload_len + pad + icrc::BYTES;
     let ip_len = path.network.header_len();
-    let ethernet = Ethernet {
-        dst: path.dst_mac,
-        src: path.src_mac,
-        vlan: path.vlan,
-        ethertype: match path.network {
-            Network::V4(_) => ETHERTYPE_IPV4,
-            Network::V6(_) => ETHERTYPE_IPV6,
-            Network::Grh(_) => ETHERTYPE_ROCE,
-        },
-    };
     // IPv4's total length counts its header. The same bound serves IPv6, whose length does not.
     let body_bytes = match u16::try_from(body_len + ip_len) {
         Ok(_) => body_len as u16,
         Err(_) => return Err(EncodeError::PayloadTooLong),
     };
-    let ip_at = ethernet.header_len();
+    let ip_at = ethernet(path).header_len();
     let body_at = ip_at + ip_len;
     let layout = Layout {
         ip_at,
@@ -165,38 +155,64 @@ pub fn begin(
     };
     let out = out.get_mut(..layout.len).ok_or(SHORT)?;
 
-    let rest = ethernet.encode(out).ok_or(SHORT)?;
-    let rest = match path.network {
-        Network::V4(ip) => {
-            let (head, rest) = rest.split_first_chunk_mut().ok_or(SHORT)?;
-            ip.encode(body_bytes, head);
-            rest
-        }
-        Network::V6(ip) => {
-            let (head, rest) = rest.split_first_chunk_mut().ok_or(SHORT)?;
-            ip.encode(PROTOCOL_UDP, body_bytes, head);
-            rest
-        }
-        Network::Grh(grh) => {
-            let (head, rest) = rest.split_first_chunk_mut().ok_or(SHORT)?;
-            grh.encode(NEXT_BTH, body_bytes, head);
-            rest
-        }
-    };
-    let rest = match path.network {
-        Network::Grh(_) => rest,
-        _ => {
-            let (head, rest) = rest.split_first_chunk_mut().ok_or(SHORT)?;
-            let (src_port, dst_port) = (path.udp_sport, udp::ROCE_PORT);
-            Udp { src_port, dst_port, length: body_bytes, checksum: 0 }.encode(head);
-            rest
-        }
-    };
+    let rest = encode_path(path, body_bytes, out).ok_or(SHORT)?;
     let mut headers = *headers;
     headers.bth.pad_count = pad as u8;
     headers.bth.tver = 0;
     headers.encode(rest).ok_or(SHORT)?;
     Ok(layout)
+}
+
+fn ethernet(path: &Path) -> Ethernet {
+    let ethertype = match path.network {
+        Network::V4(_) => ETHERTYPE_IPV4,
+        Network::V6(_) => ETHERTYPE_IPV6,
+        Network::Grh(_) => ETHERTYPE_ROCE,
+    };
+    Ethernet { dst: path.dst_mac, src: path.src_mac, vlan: path.vlan, ethertype }
+}
+
+/// Writes the headers of a frame before the BTH, with so many bytes behind the IP header or GRH. Gives the rest of `out`;
+/// `None` if that is too short.
+#[inline]
+fn encode_path<'a>(path: &Path, body_bytes: u16, out: &'a mut [u8]) -> Option<&'a mut [u8]> {
+    let rest = ethernet(path).encode(out)?;
+    let rest = match path.network {
+        Network::V4(ip) => {
+            let (head, rest) = rest.split_first_chunk_mut()?;
+            ip.encode(body_bytes, head);
+            rest
+        }
+        Network::V6(ip) => {
+            let (head, rest) = rest.split_first_chunk_mut()?;
+            ip.encode(PROTOCOL_UDP, body_bytes, head);
+            rest
+        }
+        Network::Grh(grh) => {
+            let (head, rest) = rest.split_first_chunk_mut()?;
+            grh.encode(NEXT_BTH, body_bytes, head);
+            rest
+        }
+    };
+    match path.network {
+        Network::Grh(_) => Some(rest),
+        _ => {
+            let (head, rest) = rest.split_first_chunk_mut()?;
+            let (src_port, dst_port) = (path.udp_sport, udp::ROCE_PORT);
+            Udp { src_port, dst_port, length: body_bytes, checksum: 0 }.encode(head);
+            Some(rest)
+        }
+    }
+}
+
+/// The frame of a packet that came by `path`, of which these are the bytes from the BTH to the ICRC, whatever they are.
+pub fn around(path: &Path, bytes: &[u8]) -> Vec<u8> {
+    let head = ethernet(path).header_len() + path.network.header_len() + path.network.udp_len();
+    let body_bytes = path.network.udp_len() + bytes.len();
+    let mut frame = vec![0; head + bytes.len()];
+    let rest = encode_path(path, body_bytes.try_into().unwrap_or(u16::MAX), &mut frame);
+    rest.expect("it has room for them").copy_from_slice(bytes);
+    frame
 }
 
 /// Bytes of a frame with `payload_len` bytes of payload.

@@ -83,6 +83,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         stuck: &mut Stuck,
         meanwhile: &mut dyn FnMut(),
     ) {
+        self.record(id, arrivals, stuck, meanwhile);
         arrivals.dropped().for_each(|(why, count)| self.count((id, port), why, count));
         let [packets, bytes] = arrivals.foreign();
         if packets != 0 {
@@ -123,15 +124,47 @@ impl<S: Borrow<Segment>> Runner<S> {
         if count == 0 || !unsafe { Device::asks_for_frames(self.net().card(id.card)) } {
             return;
         }
-        let begin = Instant::now();
-        while begin.elapsed() < PATIENCE {
-            match self.segment().lock(SLICE) {
-                Ok(guard) => return self.run_all(guard, |world, env| env.take_whole(world, id, arrivals)),
-                Err(LockError::TimedOut { .. }) => meanwhile(),
-                Err(_) => break,
+        if !self.with_all(PATIENCE, meanwhile, |world, env| env.take_whole(world, id, arrivals)) {
+            self.count((id, port), Drop::Busy, count);
+        }
+    }
+
+    /// Who observes the net sees what has come to a port as it came, before anything is decided about it.
+    fn record(&self, id: PortId, arrivals: &Arrivals, stuck: &mut Stuck, meanwhile: &mut dyn FnMut()) {
+        let count = arrivals.came().len() as u64;
+        if count == 0 {
+            return;
+        }
+        let all = Label::default();
+        match self.with_all(stuck.patience(all, Instant::now()), meanwhile, |world, env| {
+            env.record(world, id, arrivals);
+        }) {
+            true => stuck.forget(all),
+            false => {
+                stuck.note(all);
+                self.net().link.live().miss((PortId::NOBODY, id), true, count);
             }
         }
-        self.count((id, port), Drop::Busy, count);
+    }
+
+    /// Does something with all the cards; false if they cannot be had in this time.
+    fn with_all(
+        &self,
+        patience: Duration,
+        meanwhile: &mut dyn FnMut(),
+        work: impl FnOnce(&mut World, &mut WallEnv<'_>),
+    ) -> bool {
+        let begin = Instant::now();
+        loop {
+            match self.segment().lock(SLICE) {
+                Ok(guard) => {
+                    self.run_all(guard, work);
+                    return true;
+                }
+                Err(LockError::TimedOut { .. }) if begin.elapsed() < patience => meanwhile(),
+                Err(_) => return false,
+            }
+        }
     }
 
     /// The lock that a packet needs; or why nobody takes it, which costs nobody anything.
@@ -259,11 +292,6 @@ impl WallEnv<'_> {
                 world.cards[usize::from(id.card)].counters[usize::from(id.port)]
                     .add(registers::RX_ECN_MARKED, 1);
             }
-            if self.mode.is_observed() {
-                self.with_wire(|wire, area, _| {
-                    wire.arrived(area, id, (&p, payload), (&arrival.from, &arrival.to));
-                });
-            }
             let plain = matches!(p.operation, Operation::Send | Operation::Write);
             if owed.is_some_and(|(before, _)| before.dest_qpn != p.dest_qpn || !plain) {
                 self.acknowledge(world, id, &mut owed);
@@ -289,15 +317,19 @@ impl WallEnv<'_> {
         self.acknowledge(world, id, &mut owed);
     }
 
+    /// Records what has come. What a link that is down has lost has not.
+    fn record(&mut self, world: &World, id: PortId, arrivals: &Arrivals) {
+        if world.cards[usize::from(id.card)].has_link(id.port) {
+            self.with_wire(|wire, area, _| arrivals.came().for_each(|came| wire.arrived(area, id, came)));
+        }
+    }
+
     /// Gives whole frames to those whose rules ask for them.
     fn take_whole(&mut self, world: &mut World, id: PortId, arrivals: &Arrivals) {
         for frame in arrivals.whole() {
             if !world.cards[usize::from(id.card)].has_link(id.port) {
                 world.count_cut((PortId::NOBODY, id), 1, self.now());
                 continue;
-            }
-            if self.mode.is_observed() {
-                self.with_wire(|wire, area, _| wire.arrived_whole(area, id, frame));
             }
             self.with_arrived(frame, |env, payload| {
                 world.arrive_frame((PortId::NOBODY, id), NOT_HERE, (frame, &payload), env);

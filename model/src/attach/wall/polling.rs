@@ -76,7 +76,7 @@ impl Poller {
             let Some(socket) = runner.segment().socket(socket) else { continue };
             let Some(_turn) = area.reading().begin_polling(now_ns()) else { continue };
             for _ in 0..TURN {
-                arrivals.clear();
+                arrivals.clear(runner.net().link.sees_outside(id));
                 // An error is one of what came before.
                 let more = reader.receive(socket, id, arrivals);
                 runner.arrive((id, area), arrivals, stuck, &mut || ());

@@ -6,7 +6,7 @@ use super::area::Drop;
 use crate::address::Gid;
 use crate::link::frames::{self, LONGEST_FRAME};
 use crate::packet::{Packet, PortId};
-use crate::wire::{DropReason, Frame};
+use crate::wire::{DropReason, Frame, Path};
 
 /// Bytes that one call of a receiver reads at most.
 pub const ROOM: usize = 1 << 16;
@@ -40,7 +40,13 @@ pub struct Arrivals {
     dropped: [u64; Drop::ALL.len()],
     /// Packets of another partition, and their bytes.
     foreign: [u64; 2],
+    /// Somebody sees all that comes.
+    observed: bool,
+    came: Vec<Came>,
 }
+
+/// What has come, where it is among the bytes, and the way of a packet that came without its headers up to the BTH.
+type Came = (Range<usize>, Option<Path>);
 
 impl Arrival {
     /// Bytes of its frame, from the Ethernet header to the ICRC.
@@ -58,18 +64,22 @@ impl Default for Arrivals {
             whole: Vec::new(),
             dropped: Default::default(),
             foreign: [0; 2],
+            observed: false,
+            came: Vec::new(),
         }
     }
 }
 
 impl Arrivals {
-    /// Begins anew.
-    pub fn clear(&mut self) {
+    /// Begins anew. If it is observed, all that comes is [kept](Self::came) as it came.
+    pub fn clear(&mut self, observed: bool) {
         self.found.clear();
         self.list.clear();
         self.whole.clear();
         self.dropped.fill(0);
         self.foreign = [0; 2];
+        self.observed = observed;
+        self.came.clear();
     }
 
     /// Takes the frame for a port that `decode` finds in bytes that were read.
@@ -79,8 +89,27 @@ impl Arrivals {
         bytes: Range<usize>,
         decode: impl FnOnce(&[u8]) -> Result<Frame<'_>, DropReason>,
     ) {
+        self.take_by(None, port, bytes, decode);
+    }
+
+    /// The same of a packet that came by this way, without its headers up to the BTH.
+    pub fn take_by(
+        &mut self,
+        mut way: Option<Path>,
+        port: PortId,
+        bytes: Range<usize>,
+        decode: impl FnOnce(&[u8]) -> Result<Frame<'_>, DropReason>,
+    ) {
         let slice = self.bytes.get(bytes.clone()).unwrap_or_default();
-        let packet = decode(slice).and_then(|frame| {
+        let frame = decode(slice);
+        if self.observed {
+            if let (Some(way), Ok(frame)) = (&mut way, &frame) {
+                // With what its ICRC says of them.
+                *way = frame.path;
+            }
+            self.came.push((bytes.clone(), way));
+        }
+        let packet = frame.and_then(|frame| {
             let (mut packet, payload) = frames::packet(&frame)?;
             (packet.src, packet.dst) = (PortId::NOBODY, port);
             // The payload is a part of the slice.
@@ -107,10 +136,18 @@ impl Arrivals {
 
     /// Takes a frame that is no packet for the port, but perhaps for who asks for whole frames, if it is one.
     pub fn take_whole(&mut self, bytes: Range<usize>) {
-        match bytes.len() <= LONGEST_FRAME {
-            true => self.whole.push(bytes),
-            false => self.drop(Drop::Malformed, 1),
+        if bytes.len() > LONGEST_FRAME {
+            return self.drop(Drop::Malformed, 1);
         }
+        if self.observed {
+            self.came.push((bytes.clone(), None));
+        }
+        self.whole.push(bytes);
+    }
+
+    /// What has come, in its order: if it is [observed](Self::clear).
+    pub fn came(&self) -> impl ExactSizeIterator<Item = (&[u8], Option<&Path>)> {
+        self.came.iter().map(|(range, way)| (self.bytes.get(range.clone()).unwrap_or_default(), way.as_ref()))
     }
 
     /// Packets of another partition, and their bytes. They came whole.

@@ -252,7 +252,7 @@ fn a_question_is_answered() {
     let ip = ipv4_to_gid([198, 18, 0, 9]);
     let mut arrivals = Arrivals::default();
     let mut found = |opened: &mut Opened| {
-        arrivals.clear();
+        arrivals.clear(false);
         while opened.receiver.receive(PORT, &mut arrivals).expect("no error") {}
         std::mem::take(&mut arrivals.found)
     };

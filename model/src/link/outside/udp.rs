@@ -252,7 +252,7 @@ impl Reader {
         // An empty datagram is one, too.
         while start < bytes || bytes == 0 {
             let end = bytes.min(start + segment);
-            into.take(port, start..end, |body| self.checker.decode(&path, body));
+            into.take_by(Some(path), port, start..end, |body| self.checker.decode(&path, body));
             if bytes == 0 {
                 break;
             }
