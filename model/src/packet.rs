@@ -124,7 +124,7 @@ pub struct Packet {
     pub ack_req: bool,
     /// BTH SE.
     pub solicited: bool,
-    /// What it is in.
+    /// Its version of RoCE and of IP, and its tag.
     pub encapsulation: Encapsulation,
     /// ImmDt or IETH in the last packet.
     pub extra: Extra,

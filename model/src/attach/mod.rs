@@ -9,7 +9,7 @@
 //! | `card` | an opened card, by whichever clock its net has |
 //! | [`wall`], [`virtual_card`] | the backend by each clock |
 //! | [`stage`] | the backend of many cards whose programs one thread plays |
-//! | `function` | what both have in common |
+//! | `function` | what they have in common |
 //! | `manager` | calls of the connection manager |
 //! | `listeners` | which ports programs listen on, and how many receives wait |
 //! | `served` | a card that this process opens for a client |

@@ -69,7 +69,8 @@ impl Device {
         }
     }
 
-    /// There is no receive WQE, or it cannot take the message and completes in error: the request is refused.
+    /// There is no receive WQE, or it cannot take the message: the request is refused. The WQE completes in error, unless it
+    /// waits or is not known.
     pub(super) fn recv_failed(
         &mut self,
         q: usize,

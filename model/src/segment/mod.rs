@@ -137,6 +137,7 @@ impl Local {
 
     /// The file of the segment; not of one that is detached.
     fn file(&self) -> BorrowedFd<'_> {
+        debug_assert!(!self.detached.load(Ordering::Relaxed));
         // SAFETY: our descriptor, open while we are not detached.
         unsafe { BorrowedFd::borrow_raw(self.memfd) }
     }

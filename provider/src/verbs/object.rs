@@ -13,7 +13,7 @@ macro_rules! found_by {
             /// It must be a live one of this provider.
             #[inline]
             pub unsafe fn of<'a>(seen: *mut $ibv) -> &'a Self {
-                // SAFETY: as the caller promises.
+                // SAFETY: a live object, as the caller promises, which begins there, as is asserted above.
                 unsafe { &*seen.cast() }
             }
         }

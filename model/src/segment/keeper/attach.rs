@@ -15,7 +15,7 @@ use super::options::MAX_PASSED;
 use super::protocol::{Hello, Kind, Verdict, Welcome, PROTOCOL_VERSION};
 use crate::passing::receive_with;
 use crate::segment::layout::{Tables, LAYOUT_VERSION, MAGIC};
-use crate::segment::{reach::kernel, registry, Segment};
+use crate::segment::{reach::kernel, registry, Segment, MAX_MEMBERS};
 
 /// How long the keeper may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -96,6 +96,7 @@ impl Segment {
         })?;
         let header = &segment.tables().header;
         if welcome.total_bytes < size_of::<Tables>() as u64
+            || usize::from(welcome.member) >= MAX_MEMBERS
             || header.magic != MAGIC
             || header.version != LAYOUT_VERSION
             || !segment.sized(header.world_bytes)

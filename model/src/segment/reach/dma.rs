@@ -67,7 +67,7 @@ impl<'g> Dma<'g> {
             return &[];
         }
         let count = (self.map.count.load(Relaxed) as usize).min(MAX_RANGES);
-        // SAFETY: the lock is held (`new` takes the guard), so no other thread
+        // SAFETY: the lock is held (`new` and `own` take the guard), so no other thread
         // changes the ranges, and any bytes are a valid `Range`.
         unsafe { &(&*self.map.ranges.get())[..count] }
     }
