@@ -119,9 +119,16 @@ impl GidOptions {
             return Err(GidOptionsError::UdpV1(spec.clone()));
         }
         for (nth, more) in self.more.iter().enumerate() {
-            let same = |other: &&GidSpec| (other.address, other.vlan) == (more.address, more.vlan);
-            if let Some(other) = self.more[..nth].iter().find(same) {
-                return Err(GidOptionsError::Taken(more.clone(), port_name::text(other.port)));
+            let by_udp = ports.iter().filter_map(|spec| match spec.medium {
+                MediumSpec::Udp(address) => Some((spec.port, GidEntry::new(gid_of(address)))),
+                _ => None,
+            });
+            let mut before = self.more[..nth].iter().map(|spec| (spec.port, spec.entry())).chain(by_udp);
+            let same = |(_, entry): &(PortId, GidEntry)| {
+                (entry.gid, entry.vlan) == (gid_of(more.address), more.vlan)
+            };
+            if let Some((port, _)) = before.find(same) {
+                return Err(GidOptionsError::Taken(more.clone(), port_name::text(port)));
             }
             if let Some(spec) = ports.iter().filter(udp).find(|spec| spec.port == more.port) {
                 return Err(GidOptionsError::Udp(more.clone(), spec.clone()));
@@ -202,9 +209,17 @@ mod tests {
         assert_eq!(options(&many, false).check(&[]), Ok(()));
         assert!(options(&many, true).check(&[]).is_err());
         assert_eq!(options(&many[..6], true).check(&[]), Ok(()));
-        let error =
-            options(&["0=10.0.0.1", "0=10.0.0.1,vlan=7", "1=10.0.0.1"], false).check(&[]).unwrap_err();
-        assert_eq!(error.to_string(), "--gid verbena1/1=10.0.0.1: verbena0/1 has it already");
+        for (more, port) in [
+            ("1=10.0.0.1", "verbena0/2"),
+            ("1=::ffff:10.0.0.1", "verbena0/2"),
+            ("0.2=10.0.0.1", "verbena0/2"),
+            ("1=10.0.0.3", "verbena0/1"),
+        ] {
+            let ports = ["0=udp:10.0.0.3".parse().unwrap()];
+            let gids = options(&["0.2=10.0.0.1", "0.2=10.0.0.1,vlan=7", more], false);
+            let error = gids.check(&ports).unwrap_err();
+            assert_eq!(error, GidOptionsError::Taken(spec(more), port.to_owned()));
+        }
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub trait Journal: Env {
 const OPEN: u64 = 1 << 63;
 /// Its peer too.
 const PAIR: u64 = 1 << 62;
+/// The queue pair is another process's than that which works on it.
+const ANOTHERS: u64 = 1 << 61;
 
 /// The word for work on a queue pair.
 #[inline(always)]
@@ -25,9 +27,30 @@ pub fn pair(card: u16, qpn: u32) -> u64 {
     PAIR | one(card, qpn)
 }
 
-/// The card and the QPN in a word, and whether the peer is changed too; `None` when nothing is.
-pub fn read(word: u64) -> Option<(u16, u32, bool)> {
-    (word & OPEN != 0).then_some(((word >> 32) as u16, word as u32, word & PAIR != 0))
+/// The word for work on a queue pair of another process.
+#[inline(always)]
+pub fn anothers(card: u16, qpn: u32) -> u64 {
+    ANOTHERS | one(card, qpn)
+}
+
+/// What a word says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The card.
+    pub card: u16,
+    /// The queue pair's number.
+    pub qpn: u32,
+    /// Its peer is changed too.
+    pub pair: bool,
+    /// It is another process's than that which works on it.
+    pub anothers: bool,
+}
+
+/// Reads a word; `None` when nothing is changed.
+pub fn read(word: u64) -> Option<Entry> {
+    let has = |bit| word & bit != 0;
+    let (card, qpn) = ((word >> 32) as u16, word as u32);
+    has(OPEN).then_some(Entry { card, qpn, pair: has(PAIR), anothers: has(ANOTHERS) })
 }
 
 #[cfg(test)]
@@ -37,8 +60,10 @@ mod tests {
     #[test]
     fn words_are_read_as_they_were_written() {
         assert_eq!(read(0), None);
-        assert_eq!(read(one(0, 0)), Some((0, 0, false)));
-        assert_eq!(read(one(15, 0xff_ffff)), Some((15, 0xff_ffff, false)));
-        assert_eq!(read(pair(15, 0xff_ffff)), Some((15, 0xff_ffff, true)));
+        let entry = |card, qpn, pair, anothers| Some(Entry { card, qpn, pair, anothers });
+        assert_eq!(read(one(0, 0)), entry(0, 0, false, false));
+        assert_eq!(read(one(15, 0xff_ffff)), entry(15, 0xff_ffff, false, false));
+        assert_eq!(read(pair(15, 0xff_ffff)), entry(15, 0xff_ffff, true, false));
+        assert_eq!(read(anothers(15, 0xff_ffff)), entry(15, 0xff_ffff, false, true));
     }
 }

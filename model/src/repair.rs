@@ -42,13 +42,14 @@ fn repair_part(guard: &Guard<'_>, world: &mut World, island: u16, env: &mut impl
         world.cards[card].recover_queues((island != ALL).then_some(island), env);
     }
     let entry = guard.segment().control(island).journal.load(Ordering::Relaxed);
-    if let Some((card, qpn, pair)) = journal::read(entry).filter(|(card, ..)| *card < world.count()) {
-        let peer = world.cards[card as usize].recover_qp((qpn & 0xffff) as usize, pair, env);
+    if let Some(entry) = journal::read(entry).filter(|entry| entry.card < world.count()) {
+        let q = (entry.qpn & 0xffff) as usize;
+        let peer = world.cards[usize::from(entry.card)].recover_qp(q, &entry, env);
         // A packet may have been acknowledged within the same step.
-        if let Some((port, qpn)) = peer.filter(|(port, _)| pair && port.card < world.count()) {
+        if let Some((port, qpn)) = peer.filter(|(port, _)| entry.pair && port.card < world.count()) {
             let card = &mut world.cards[port.card as usize];
             if let Some(q) = card.find_qp(qpn) {
-                card.recover_qp(q, pair, env);
+                card.recover_qp(q, &entry, env);
             }
         }
     }

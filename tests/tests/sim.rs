@@ -307,6 +307,20 @@ fn what_cannot_be_is_refused() {
     let output = sim(&format!("--pattern incast --card {}", empty.display()));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains("own.toml"), "{said}");
+    // Files that cannot be, before the run, which leaves what there was.
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    fs::write(at("csv"), "an earlier run's").expect("written");
+    for (options, why) in [
+        ("--csv -".to_owned(), "name a file"),
+        (format!("--csv {} --plot {}", at("csv"), at("./csv")), "the same file"),
+        (format!("--csv {} --plot {}", at("csv"), at("none/plot")), "No such file or directory"),
+    ] {
+        let output = sim(&format!("--pattern incast --cards 2 {options}"));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(why), "{options}: {said}");
+        assert!(!said.contains("made the cards"), "{options}: {said}");
+    }
+    assert_eq!(fs::read_to_string(at("csv")).expect("the file"), "an earlier run's");
 }
 
 #[test]

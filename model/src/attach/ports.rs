@@ -72,7 +72,7 @@ impl Ports {
             port: port.port,
             setting: port.setting.clone(),
             gids: port.gids.clone(),
-            link: port.link,
+            link: port.link.is_some(),
             senders: port.descriptors.len(),
             is_shared: port.shared.is_some(),
         };
@@ -81,9 +81,9 @@ impl Ports {
 
     /// The work of the thread that receives, if there is something to receive.
     pub fn receiver(self) -> Option<Beside> {
-        let receivers: Vec<_> = self.opened.into_iter().map(|port| (port.port, port.receiver)).collect();
-        (!receivers.is_empty())
-            .then(|| Box::new(move |segment, stop| receive(segment, receivers, &stop)) as _)
+        let ports: Vec<_> =
+            self.opened.into_iter().map(|port| Port::new(port.port, port.receiver, port.link)).collect();
+        (!ports.is_empty()).then(|| Box::new(move |segment, stop| receive(segment, ports, &stop)) as _)
     }
 }
 
@@ -151,8 +151,8 @@ struct Port {
 }
 
 impl Port {
-    fn new((id, mut receiver): (PortId, Box<dyn Receiver>)) -> Port {
-        let link = receiver.link();
+    /// One of which the cards know the link that it had when it was opened.
+    fn new(id: PortId, receiver: Box<dyn Receiver>, link: Option<u64>) -> Port {
         Port { id, receiver, failed: 0, gone: Vec::new(), link, told: link, found: Vec::new(), left: false }
     }
 
@@ -219,9 +219,8 @@ impl Port {
 }
 
 /// Receives until `stop` is readable.
-fn receive(segment: Arc<Segment>, ports: Vec<(PortId, Box<dyn Receiver>)>, stop: &OwnedFd) {
+fn receive(segment: Arc<Segment>, mut ports: Vec<Port>, stop: &OwnedFd) {
     let runner = Runner::new(Membership::new(segment));
-    let mut ports: Vec<_> = ports.into_iter().map(Port::new).collect();
     let (mut arrivals, mut stuck) = (Arrivals::default(), Stuck::default());
     // When something came last.
     let mut last = 0;

@@ -46,7 +46,8 @@ fn what_the_last_program_has_given_leaves() {
     let peer = UnixDatagram::bind(at("peer")).unwrap();
     let port = format!("0=dgram:{},{}", at("port").display(), at("peer").display());
     let mut ports = outside::open(&[port.parse().unwrap()], Guids::INSIDE, &GidOptions::default()).unwrap();
-    let Opened { setting, descriptors, receiver, .. } = ports.remove(0);
+    let Opened { setting, descriptors, receiver, link, .. } = ports.remove(0);
+    let port = Port::new(PORT, receiver, link);
     let membership = Membership::new(&*segment);
     let area = membership.net().link.outside();
     area.set(PORT, &setting, 0..1, None);
@@ -58,7 +59,7 @@ fn what_the_last_program_has_given_leaves() {
     drop(end);
     let thread = {
         let segment = Arc::clone(&segment);
-        std::thread::spawn(move || receive(segment, vec![(PORT, receiver)], &stop.into()))
+        std::thread::spawn(move || receive(segment, vec![port], &stop.into()))
     };
     peer.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut frame = [0; 100];
@@ -82,11 +83,12 @@ fn a_medium_that_is_gone_is_not_asked_for_ever() {
     // A socket whose other end is closed.
     let (descriptor, _) = UnixStream::pair().unwrap();
     let gone = Gone { descriptor: descriptor.into(), asked: Arc::clone(&asked) };
+    let port = Port::new(PORT, Box::new(gone), Some(1));
     let (stop, end) = UnixStream::pair().unwrap();
     let stop = OwnedFd::from(stop);
     let thread = {
         let segment = Arc::clone(&segment);
-        std::thread::spawn(move || receive(segment, vec![(PORT, Box::new(gone) as _)], &stop))
+        std::thread::spawn(move || receive(segment, vec![port], &stop))
     };
     let often = eventually(|| asked.load(Ordering::Relaxed) >= FAILURES);
     assert!(often, "it is asked {asked:?} times only");
@@ -101,8 +103,6 @@ fn a_medium_that_is_gone_is_not_asked_for_ever() {
 struct Linked {
     descriptor: OwnedFd,
     link: Arc<AtomicU32>,
-    /// How often it was looked at.
-    looked: Arc<AtomicU32>,
 }
 
 impl Receiver for Linked {
@@ -115,7 +115,6 @@ impl Receiver for Linked {
     }
 
     fn link(&mut self) -> Option<u64> {
-        self.looked.fetch_add(1, Ordering::Relaxed);
         Some(u64::from(self.link.load(Ordering::Relaxed))).filter(|&link| link != 0)
     }
 }
@@ -124,10 +123,9 @@ impl Receiver for Linked {
 fn a_link_is_followed_while_a_program_polls_without_end() {
     let directory = tempfile::tempdir().unwrap();
     let (_net, segment) = net(directory.path());
-    let [link, looked] = [1, 0].map(|number| Arc::new(AtomicU32::new(number)));
+    let link = Arc::new(AtomicU32::new(1));
     let (descriptor, mut news) = UnixStream::pair().unwrap();
-    let linked =
-        Linked { descriptor: descriptor.into(), link: Arc::clone(&link), looked: Arc::clone(&looked) };
+    let linked = Linked { descriptor: descriptor.into(), link: Arc::clone(&link) };
     let (kind, sports) = (outside::Kind::Udp, Vec::new());
     let setting = outside::Setting { kind, mac: [2; 6], sports, window: 1 << 16 };
     let runner = Runner::new(Membership::new(Arc::clone(&segment)));
@@ -143,15 +141,16 @@ fn a_link_is_followed_while_a_program_polls_without_end() {
             }
         });
         let keeper = Arc::clone(&segment);
-        threads.spawn(|| receive(keeper, vec![(PORT, Box::new(linked) as _)], &stop));
-        let begun = eventually(|| looked.load(Ordering::Relaxed) != 0);
+        threads.spawn(|| receive(keeper, vec![Port::new(PORT, Box::new(linked), Some(1))], &stop));
         let told = [(0, false), (2, true)].map(|(number, has_link)| {
             link.store(number, Ordering::Relaxed);
             news.write_all(b"changed").unwrap();
-            eventually(|| runner.control(|world, _| world.cards[0].has_link(0)).unwrap() == has_link)
+            eventually(|| {
+                runner.control(|world, _| world.cards[0].has_link(0)).is_ok_and(|it| it == has_link)
+            })
         });
         polls.store(false, Ordering::Relaxed);
         drop(end);
-        assert!(begun && told == [true; 2], "{begun}, {told:?}");
+        assert_eq!(told, [true; 2]);
     });
 }

@@ -12,6 +12,7 @@ use super::wqe::{bytes, fetch_ctrl};
 use super::Device;
 use crate::dma::Addr;
 use crate::env::Env;
+use crate::journal::Entry;
 use crate::packet::PortId;
 use crate::segment::ISLANDS;
 
@@ -132,10 +133,10 @@ impl Device {
         }
     }
 
-    /// The QP was under work: its context may be half changed, so it goes to error. Gives its peer. A raw packet queue pair
-    /// goes on, as who gives it receives runs those that wait to send to it, and so does a UD queue pair that something was
-    /// `delivered` to, as others than the dead may send to it: nothing of it was changed but what `settle` makes whole.
-    pub fn recover_qp(&mut self, q: usize, delivered: bool, env: &mut impl Env) -> Option<(PortId, u32)> {
+    /// The QP was under work: its context may be half changed, so it goes to error. Gives its peer. Two kinds go on. Who posts
+    /// receives runs raw packet queue pairs of others that wait for them; and something may have been delivered to a UD queue
+    /// pair by others than its own process: nothing of it was changed but what `settle` makes whole.
+    pub fn recover_qp(&mut self, q: usize, work: &Entry, env: &mut impl Env) -> Option<(PortId, u32)> {
         if !self.qps.get(q)?.used.get() {
             return None;
         }
@@ -143,11 +144,17 @@ impl Device {
         let qp = &self.qps[q];
         let peer = qp.is_reliable().then_some((qp.dest, qp.dest_qpn));
         match qp.qp_type {
-            QpType::RAW_PACKET => self.send_frames_again(q),
-            QpType::UD if delivered => {}
+            QpType::RAW_PACKET if work.anothers => self.send_frames_again(q),
+            QpType::UD if work.pair => {}
             _ => self.abort_qp(q, env),
         }
         peer
+    }
+
+    /// Whether a queue pair is of a process.
+    pub fn is_of(&self, q: usize, process: u16) -> bool {
+        let function = self.functions.get(usize::from(self.qps[q].function));
+        function.is_some_and(|function| function.domain == process)
     }
 
     /// A raw packet queue pair sends again from the oldest WQE on that is not complete, whose frame may come twice.

@@ -228,10 +228,10 @@ impl Engine<'_> {
                 self.settle();
             }
             Event::Timers if self.has_due_timer() => self.timers(),
+            Event::Wake { actor, serial } if self.env.sim.is_in_wait(actor, serial) => self.wake(actor),
             // What was waited for has come meanwhile: time does not go on for nothing.
-            Event::Timers => self.env.sim.now = before,
+            Event::Timers | Event::Wake { .. } => self.env.sim.now = before,
             Event::Span { span } => self.env.sim.trace.put(span),
-            Event::Wake { actor, serial } => self.wake(actor, serial),
             Event::Mac { card, port } => self.mac(card, port),
             Event::ToSwitch { slot, by } => self.enters_switch(slot, by),
             Event::FromSwitch { port } => self.leaves_switch(port),
@@ -242,12 +242,9 @@ impl Engine<'_> {
     }
 
     /// The deadline of an actor that waits in the kernel.
-    fn wake(&mut self, actor: u16, serial: u32) {
+    fn wake(&mut self, actor: u16) {
         let now = self.env.sim.now;
         let a = &mut self.env.sim.actors.all[actor as usize];
-        if a.serial != serial || a.state != State::Blocked {
-            return;
-        }
         // In this order: the deadline of one that is blocked outlives this process, and what handles the signal
         // reads the clock.
         a.advance(now);
@@ -257,6 +254,12 @@ impl Engine<'_> {
 }
 
 impl Sim {
+    /// Whether an actor is still in its wait in the kernel of this number.
+    pub(super) fn is_in_wait(&self, actor: u16, serial: u32) -> bool {
+        let a = &self.actors.all[actor as usize];
+        a.serial == serial && a.state == State::Blocked
+    }
+
     /// Delivers an interrupt to the processor: the thread that waits for it continues at this time, whenever the
     /// machine wakes it.
     pub fn interrupt(&mut self, interrupts: &[Interrupts], (card, function, vector): (u16, u16, u8)) {

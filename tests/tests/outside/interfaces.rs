@@ -177,7 +177,7 @@ fn the_link_of_a_port_is_that_of_its_interface() {
         what='before they go' said='verbena0/2 up'; until_said ports
         ip link set tap0 netns $two
         sleep 0.3
-        ports | grep -q 'verbena0/2 up' || { ports; echo 'verbena0/2 has a link wherever its TAP is'; false; }
+        what='moved' said='verbena0/2 up'; until_said ports
         on_two ip link del tap0
         what='deleted' said='verbena0/2 down'; until_said ports
         ip addr del 192.0.2.1/24 dev eth0

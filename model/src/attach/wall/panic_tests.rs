@@ -79,7 +79,7 @@ fn a_raw_packet_queue_pair_outlives_who_ran_it() {
                 card.frame_waits(7, u64::MAX, env);
                 // Of a frame that has left, half is noted.
                 card.qps[7].req.cur = 1;
-                a.segment().control(ALL).write_journal(journal::one(0, 7));
+                a.segment().control(ALL).write_journal(journal::anothers(0, 7));
                 panic!("injected by the test");
             })
         }));

@@ -73,7 +73,10 @@ impl WallEnv<'_> {
                         if self.gives_way(*card, *qp) {
                             continue;
                         }
-                        self.note(journal::one(*card, (*qp).into()));
+                        let own = world.cards[usize::from(*card)]
+                            .is_of((*qp).into(), self.guard.segment().member());
+                        let word = if own { journal::one } else { journal::anothers };
+                        self.note(word(*card, (*qp).into()));
                         self.run_send(world, *card, *qp);
                     }
                 }

@@ -144,7 +144,7 @@ fn connect(port: PortId, host: Host, mut wire: Box<dyn Wire>) -> io::Result<Open
         setting,
         gids,
         mtu,
-        link: link.is_some(),
+        link,
         descriptors: vec![there],
         shared: None,
         receiver: Box::new(receiver),

@@ -11,7 +11,7 @@ use rustix::net::{
     bind, recv, send, socket_with, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType,
 };
 
-use super::message::interface_of;
+use super::message::{interface_of, Interface};
 
 /// Changes of interfaces, and of their addresses (linux/rtnetlink.h).
 const RTMGRP_LINK: u32 = 1;
@@ -96,7 +96,8 @@ impl InterfaceLink {
                 Err(Errno::INTR) => {}
                 // Of many changes some were not told. Those that were come first: until then there is no room for an answer.
                 Err(Errno::NOBUFS) => self.missed = true,
-                Err(_) if std::mem::take(&mut self.missed) && self.ask().is_ok() => {
+                Err(_) if self.missed && self.ask().is_ok() => {
+                    self.missed = false;
                     self.state.set(false);
                 }
                 Err(_) => return self.state.link(),
@@ -145,14 +146,14 @@ impl AddressLink {
     /// That of this address.
     pub fn of(address: IpAddr) -> io::Result<AddressLink> {
         let socket = changes(RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR)?;
-        let without = interface_of(address).is_none();
-        let mut link = AddressLink { socket, address, state: State::default(), without };
-        link.ask();
+        let found = interface_of(address)?;
+        let mut link = AddressLink { socket, address, state: State::default(), without: found.is_none() };
+        link.set(found);
         Ok(link)
     }
 
-    fn ask(&mut self) {
-        self.state.set(interface_of(self.address).map_or(self.without, |it| it.has_link));
+    fn set(&mut self, found: Option<Interface>) {
+        self.state.set(found.map_or(self.without, |it| it.has_link));
     }
 
     /// Its number, which is another one when it was found lost; `None`: there is none.
@@ -166,7 +167,10 @@ impl AddressLink {
             }
         }
         if told {
-            self.ask();
+            // Without an answer it is as it was.
+            if let Ok(found) = interface_of(self.address) {
+                self.set(found);
+            }
         }
         self.state.link()
     }

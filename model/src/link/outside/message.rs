@@ -176,15 +176,15 @@ pub struct Interface {
     pub has_link: bool,
 }
 
-/// The interface that has an address.
-pub fn interface_of(address: IpAddr) -> Option<Interface> {
+/// The interface that has an address; of several one that has a link, if any has.
+pub fn interface_of(address: IpAddr) -> io::Result<Option<Interface>> {
     let mut list = std::ptr::null_mut();
     // SAFETY: writes a list, which is freed below.
     if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
-        return None;
+        return Err(io::Error::last_os_error());
     }
-    let (mut at, mut found) = (list, None);
-    while !at.is_null() && found.is_none() {
+    let (mut at, mut found) = (list, None::<Interface>);
+    while !at.is_null() && !found.as_ref().is_some_and(|it| it.has_link) {
         // SAFETY: an entry of the list, which ends with null; its address is null or of its family's size.
         unsafe {
             let entry = &*at;
@@ -204,13 +204,16 @@ pub fn interface_of(address: IpAddr) -> Option<Interface> {
             let same = |has: IpAddr| has == address || has.is_loopback() && address.is_loopback();
             if has.is_some_and(same) {
                 let name = std::ffi::CStr::from_ptr(entry.ifa_name).to_string_lossy().into_owned();
-                found = Some(Interface { name, has_link: entry.ifa_flags & HAS_LINK == HAS_LINK });
+                let has_link = entry.ifa_flags & HAS_LINK == HAS_LINK;
+                if has_link || found.is_none() {
+                    found = Some(Interface { name, has_link });
+                }
             }
         }
     }
     // SAFETY: the list that was made above, which nothing refers to.
     unsafe { libc::freeifaddrs(list) };
-    found
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -251,8 +254,8 @@ mod tests {
     #[test]
     fn addresses_are_of_interfaces() {
         let lo = Interface { name: "lo".to_owned(), has_link: true };
-        assert_eq!(interface_of("127.9.8.7".parse().unwrap()), Some(lo));
-        assert_eq!(interface_of("192.0.2.1".parse().unwrap()), None);
+        assert_eq!(interface_of("127.9.8.7".parse().unwrap()).unwrap(), Some(lo));
+        assert_eq!(interface_of("192.0.2.1".parse().unwrap()).unwrap(), None);
         assert_eq!(mtu_of("lo").unwrap(), 65_536);
         assert!(mtu_of("none").is_err() && mtu_of("a name that is too long").is_err());
     }

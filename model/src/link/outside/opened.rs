@@ -24,8 +24,8 @@ pub struct Opened {
     pub gids: Vec<GidEntry>,
     /// The largest path MTU whose packets pass.
     pub mtu: u32,
-    /// Whether its medium has a link.
-    pub link: bool,
+    /// Its medium's link when it was opened: see [`Receiver::link`].
+    pub link: Option<u64>,
     /// By these every process of the net sends: at least one, at most [`MAX_DESCRIPTORS`](super::area::MAX_DESCRIPTORS).
     pub descriptors: Vec<OwnedFd>,
     /// By this programs that poll receive, if they can.

@@ -30,7 +30,6 @@ const ROOM: usize = 8 << 20;
 /// A packet socket of an interface.
 struct Packet {
     socket: OwnedFd,
-    name: String,
     /// The interface's number, which no later one of its name has.
     index: u32,
     link: InterfaceLink,
@@ -75,7 +74,7 @@ impl Packet {
         let index = name_to_index(&socket, name).map_err(|error| failed(error.into()))?;
         let link = InterfaceLink::of(name).map_err(failed)?;
         let rest = vec![0; LONGEST_MESSAGE];
-        let packet = Packet { socket, name: name.to_owned(), index, link, rest, uncut: None };
+        let packet = Packet { socket, index, link, rest, uncut: None };
         packet.bind(mac).map_err(failed)?;
         Ok(packet)
     }
@@ -222,7 +221,7 @@ impl Wire for Packet {
                 Err(Errno::INVAL) => return Ok(Some(too_long(into))),
                 Err(Errno::INTR) => {}
                 // Down for a while, unless it is gone for good.
-                Err(Errno::NETDOWN) if name_to_index(&self.socket, &self.name) == Ok(self.index) => {}
+                Err(Errno::NETDOWN) if !self.link.is_gone() => {}
                 Err(error) => return Err(error.into()),
             }
         }

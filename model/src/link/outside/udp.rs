@@ -78,10 +78,10 @@ pub fn open(port: PortId, address: IpAddr) -> Result<Opened, Failed> {
     let window = (room / 4).clamp(*WINDOW.start(), *WINDOW.end()) as u32;
     let setting = Setting { kind: Kind::Udp, mac: mac(&gid), sports, window };
     let shared = receiver.try_clone().map_err(|error| ("copying a descriptor".to_owned(), error))?;
-    let has_link = link.look().is_some();
+    let found = link.look();
     let receiver = Box::new(UdpReceiver { socket: receiver, link, reader: Reader::new(address) });
     let (gids, mtu) = (vec![GidEntry::new(gid)], mtu(address));
-    Ok(Opened { port, setting, gids, mtu, link: has_link, descriptors, shared: Some(shared), receiver })
+    Ok(Opened { port, setting, gids, mtu, link: found, descriptors, shared: Some(shared), receiver })
 }
 
 /// Why an address cannot be had, and what to do.
@@ -143,7 +143,7 @@ fn mac(gid: &[u8; 16]) -> [u8; 6] {
 
 /// The largest path MTU whose packets pass the interface that has the address.
 fn mtu(address: IpAddr) -> u32 {
-    let interface = message::interface_of(address);
+    let interface = message::interface_of(address).ok().flatten();
     path_mtu(interface.and_then(|it| message::mtu_of(&it.name).ok()).unwrap_or(1500))
 }
 

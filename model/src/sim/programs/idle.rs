@@ -53,7 +53,11 @@ impl Engine<'_> {
                     return Some(at);
                 }
             }
-            if alone && matches!(sim.events.get(place(next.item)).get(), Event::Wake { .. }) {
+            let ends_wait = match sim.events.get(place(next.item)).get() {
+                Event::Wake { actor, serial } => sim.is_in_wait(actor, serial),
+                _ => false,
+            };
+            if alone && ends_wait {
                 if sim.idle.timeout.0 != next.time {
                     sim.idle.timeout = (next.time, now + next.time.saturating_sub(sim.furthest()) / 1000);
                 }

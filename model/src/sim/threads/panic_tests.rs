@@ -216,7 +216,7 @@ fn a_queue_pair_goes_to_error_in_whose_work_a_process_dies() {
             }));
             assert!(panicked.is_err(), "nothing was completed");
             let journal = a.segment().journal();
-            assert_eq!(journal::read(journal.load(Ordering::Relaxed)), Some((0, 7, false)));
+            assert_eq!(journal.load(Ordering::Relaxed), journal::one(0, 7));
             held.engine(|engine| engine.world.cards[0].qps[7].send_cq = 0);
             held.doubt();
             drop(held);

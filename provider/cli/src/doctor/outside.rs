@@ -46,7 +46,8 @@ pub fn checks(ports: &[PortSpec], peers: &[IpAddr]) -> Vec<Finding> {
 fn bindable(address: IpAddr) -> (Finding, Option<bool>) {
     match UdpSocket::bind((address, ROCE_PORT)) {
         Ok(_) => {
-            let interface = interface_of(address).map_or("this machine".to_owned(), |it| it.name);
+            let interface =
+                interface_of(address).ok().flatten().map_or("this machine".to_owned(), |it| it.name);
             let found = format!("{address} ({interface}): UDP port {ROCE_PORT} is free");
             (Finding::ok(ADDRESS, found), Some(true))
         }
@@ -68,7 +69,7 @@ fn bindable(address: IpAddr) -> (Finding, Option<bool>) {
 
 /// What the interface has room for.
 fn interface(address: IpAddr) -> Finding {
-    let interface = interface_of(address);
+    let interface = interface_of(address).ok().flatten();
     let Some((name, bytes)) = interface.and_then(|it| mtu_of(&it.name).ok().map(|bytes| (it.name, bytes)))
     else {
         let found = format!("no interface has {address}: packets of the path MTU {}", path_mtu(1500));
@@ -131,7 +132,7 @@ fn peer(from: IpAddr, to: IpAddr, free: bool) -> Finding {
         }
     };
     let mtu = path_mtu(bytes);
-    let own = interface_of(from).and_then(|it| mtu_of(&it.name).ok()).map_or(mtu, path_mtu);
+    let own = interface_of(from).ok().flatten().and_then(|it| mtu_of(&it.name).ok()).map_or(mtu, path_mtu);
     if mtu < own {
         return Finding::warn(
             PEER,

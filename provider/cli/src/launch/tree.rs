@@ -141,7 +141,7 @@ impl Tree<'_> {
         let mbps = mbps(profile.as_ref());
         let (own, interface) = match self.wire.outside(port) {
             Some(MediumSpec::Udp(address)) => {
-                (vec![gid_of(*address)], interface_of(*address).map(|it| it.name))
+                (vec![gid_of(*address)], interface_of(*address).ok().flatten().map(|it| it.name))
             }
             Some(_) => (outside::own_gids(self.guids(), port).to_vec(), None),
             None => ([0, 1].map(|index| gid(port, index)).to_vec(), None),

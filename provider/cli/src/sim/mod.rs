@@ -22,6 +22,7 @@ mod retries;
 
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use anyhow::{bail, Context, Result};
@@ -32,12 +33,14 @@ pub use options::SimArgs;
 pub fn sim(args: SimArgs) -> Result<u8> {
     let plan = args.plan()?;
     memory::check(&plan)?;
-    if args.csv.is_some() && args.csv == args.plot {
-        bail!("--csv and --plot are to write the same file");
-    }
     // What cannot be written is said before the run.
     let csv = args.csv.as_deref().map(|path| Output::new("--csv", path)).transpose()?;
     let plot = args.plot.as_deref().map(|path| Output::new("--plot", path)).transpose()?;
+    if let Some((csv, plot)) = csv.as_ref().zip(plot.as_ref()) {
+        if csv.identity()? == plot.identity()? {
+            bail!("--csv and --plot are to write the same file");
+        }
+    }
     let run = play::play(&plan)?;
     output_text(&report::text(&plan, &run));
     model::tell!("{}", report::effort(&run));
@@ -69,13 +72,26 @@ impl<'a> Output<'a> {
         if path.as_os_str() == "-" {
             bail!("{option} -: name a file; standard output has the figures");
         }
-        let file = File::create(path).with_context(|| format!("{option} {}", path.display()))?;
+        // What an earlier run has written stays until there is something else.
+        let file = File::options().write(true).create(true).truncate(false).open(path);
+        let file = file.with_context(|| format!("{option} {}", path.display()))?;
         Ok(Output { option, path, file })
     }
 
-    fn write(mut self, text: &str) -> Result<()> {
-        let written = self.file.write_all(text.as_bytes());
-        written.with_context(|| format!("{} {}", self.option, self.path.display()))
+    /// Which file it is.
+    fn identity(&self) -> Result<(u64, u64)> {
+        let found = self.file.metadata()?;
+        Ok((found.dev(), found.ino()))
+    }
+
+    fn write(self, text: &str) -> Result<()> {
+        let write = || -> std::io::Result<()> {
+            if self.file.metadata()?.is_file() {
+                self.file.set_len(0)?;
+            }
+            (&self.file).write_all(text.as_bytes())
+        };
+        write().with_context(|| format!("{} {}", self.option, self.path.display()))
     }
 }
 
