@@ -58,7 +58,7 @@ impl Received {
     /// A queue at a port of a card has got a copy of a frame of so many bytes.
     pub fn add(&mut self, device: &Device, at: PortId, bytes: usize) {
         if !self.0.contains(&at) {
-            device.count_received(at.port, bytes);
+            device.count_came(at.port, 1, bytes as u64);
             self.0.push(at);
         }
     }

@@ -8,7 +8,7 @@ use super::raw::with_room;
 use super::recv::RecvError;
 use super::Device;
 use crate::env::Env;
-use crate::packet::{Payload, PORTS};
+use crate::packet::Payload;
 use crate::steering::{Copy, Fields};
 use crate::wire::checksum::Checksums;
 use crate::wire::{ethernet, Ethernet};
@@ -133,11 +133,5 @@ impl Device {
             }
         }
         true
-    }
-
-    /// A port has received a frame of so many bytes.
-    pub(crate) fn count_received(&self, own: u8, bytes: usize) {
-        self.count(own, port::RX_PACKETS);
-        self.counters[usize::from(own) % PORTS].add(port::RX_BYTES, bytes as u64);
     }
 }

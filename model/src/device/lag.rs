@@ -216,15 +216,13 @@ impl Device {
             ..Packet::BLANK
         };
         *env.send() = packet;
-        self.count(from.port, fpga_regs::regs::port::TX_PACKETS);
-        self.counters[usize::from(from.port) % PORTS]
-            .add(fpga_regs::regs::port::TX_BYTES, frame.len() as u64);
+        self.count_left(from.port, 1, frame.len() as u64);
     }
 
     /// A frame of slow protocols has come to a member of a card that speaks LACP.
     #[cold]
     pub(crate) fn take_slow(&mut self, port: u8, frame: &[u8], env: &mut impl Env) {
-        self.count_received(port, frame.len());
+        self.count_came(port, 1, frame.len() as u64);
         match Slow::read(frame) {
             Some(Slow::Lacp { actor, partner }) => {
                 self.follow_lacp(env, |lacp, now| {

@@ -49,7 +49,7 @@ impl Counters {
 
 impl Device {
     /// See [`Counters::came`].
-    pub(super) fn count_came(&self, port: u8, packets: u64, bytes: u64) {
+    pub(crate) fn count_came(&self, port: u8, packets: u64, bytes: u64) {
         self.counters[usize::from(port) % PORTS].came(packets, bytes);
     }
 
