@@ -2,6 +2,7 @@
 server's memory, the server compares, and the client reads it back and compares. `peers.py server|client LIBRARY`"""
 
 import ctypes
+import json
 import os
 import random
 import socket
@@ -47,6 +48,34 @@ class Mooncake(Library):
 
     def read(self):
         expect_zero("read", self.engine.transfer_sync_read(*self.peer))
+
+
+class Dlslime(Library):
+    """The endpoint of DLSlime, of two queue pairs."""
+
+    def __init__(self, device, address, memory):
+        from dlslime import RDMAEndpoint
+
+        self.endpoint = RDMAEndpoint(device, 1, "RoCE", 2)
+        self.region = self.endpoint.register_memory_region("memory", memory, 0, SIZE)
+
+    def name(self):
+        return json.dumps(self.endpoint.endpoint_info()).encode()
+
+    def meet(self, name):
+        peer = json.loads(name)
+        self.endpoint.connect(peer)
+        remote = self.endpoint.register_remote_memory_region("memory", peer["mr_info"]["memory"])
+        self.parts = [(self.region, remote, at, at, SIZE // 8) for at in range(0, SIZE, SIZE // 8)]
+
+    def write(self):
+        expect_zero("write", self.endpoint.write(self.parts, None).wait())
+
+    def read(self):
+        expect_zero("read", self.endpoint.read(self.parts, None).wait())
+
+    def end(self):
+        self.endpoint.shutdown()
 
 
 class Verbs(Library):
@@ -150,7 +179,7 @@ def receive(source):
     return exactly(int.from_bytes(exactly(4), "big"))
 
 
-library, role = {"mooncake": Mooncake, "ibverbs": Verbs, "nixl": Nixl}[sys.argv[2]], sys.argv[1]
+library, role = {"mooncake": Mooncake, "dlslime": Dlslime, "ibverbs": Verbs, "nixl": Nixl}[sys.argv[2]], sys.argv[1]
 buffer = ctypes.create_string_buffer(SIZE)
 memory = ctypes.addressof(buffer)
 side = library(*PLACES[role], memory)

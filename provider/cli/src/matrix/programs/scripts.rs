@@ -19,3 +19,5 @@ pub const MIGRATION: &str = script!("migration");
 pub const DAPLTEST: &str = script!("dapltest");
 /// A disk is served, and tested.
 pub const ISER: &str = script!("iser");
+/// A monitor and two servers of objects keep an object.
+pub const CEPH: &str = script!("ceph");
