@@ -7,25 +7,25 @@
 use std::io;
 use std::time::Duration;
 
-/// A card function.
+/// One function of a card, as the driver sees it: a backend implements these four traits.
 pub trait Card: Registers + Memory + Interrupts + Hints + Send + Sync + 'static {}
 
 impl<C: Registers + Memory + Interrupts + Hints + Send + Sync + 'static + ?Sized> Card for C {}
 
-/// BAR0 of a card.
+/// BAR0 of a card. Offsets are bytes from its start ([`fpga_regs::regs`]).
 pub trait Registers {
     /// Reads a 32-bit register.
     fn read32(&self, offset: u32) -> u32;
-    /// Writes a 32-bit register, after all earlier stores to DMA memory.
+    /// Writes a 32-bit register; the card sees all earlier stores to DMA memory first.
     fn write32(&self, offset: u32, value: u32);
     /// Reads a 64-bit register.
     fn read64(&self, offset: u32) -> u64;
-    /// Writes a 64-bit register, after all earlier stores to DMA memory.
+    /// Writes a 64-bit register; the card sees all earlier stores to DMA memory first.
     fn write64(&self, offset: u32, value: u64);
-    /// Hot: a doorbell store (offset in a doorbell page). Orders after all earlier stores to DMA memory.
+    /// Hot: writes a doorbell, by its offset in BAR0; the card sees all earlier stores to DMA memory first.
     fn doorbell(&self, offset: u32, value: u64);
-    /// Whether the card may be pulled out or reset without the driver's knowledge: then long waits
-    /// check its status from time to time.
+    /// Whether the card may be unplugged or reset behind the driver's back: then long waits check its status from
+    /// time to time.
     fn may_vanish(&self) -> bool {
         false
     }
@@ -35,11 +35,12 @@ pub trait Registers {
 pub trait Memory {
     /// Zeroed, page-aligned DMA memory of at least `bytes`, visible to the card until `free`.
     fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError>;
-    /// Frees memory of `alloc`; the card no longer uses it.
+    /// Frees memory from [`alloc`](Self::alloc), which the card must not use any more.
     fn free(&self, memory: DmaMemory);
-    /// Makes `len` bytes of user memory at `addr` reachable by the card; returns the IOVA of `addr`.
+    /// Makes `len` bytes of user memory at `addr` reachable by the card until [`unmap`](Self::unmap); returns the IOVA
+    /// of `addr`. The card may write to them if `writable`.
     fn map(&self, addr: *mut u8, len: usize, writable: bool) -> Result<u64, CardError>;
-    /// Undoes `map` for the same range.
+    /// Undoes [`map`](Self::map) for the same range.
     fn unmap(&self, iova: u64, addr: *mut u8, len: usize);
 }
 
@@ -49,18 +50,19 @@ pub trait Interrupts {
     fn wait_interrupt(&self, vector: u32, timeout: Duration) -> Result<bool, CardError>;
 }
 
-/// Hints for a card in software; hardware needs none of them.
+/// Hints for a card in software. The defaults suit hardware, except that [`relax`](Self::relax) must pause.
 pub trait Hints {
     /// Hot: a send doorbell follows soon.
     #[inline]
     fn expect_doorbell(&self) {}
-    /// Hot: a send of this queue pair has completed, so more are posted soon.
+    /// Hot: a send of this queue pair has completed, so its program will probably post again soon.
     #[inline]
     fn expect_posts(&self, _qpn: u32) {}
-    /// Hot: a poll has found `completions`; in simulated time a poll takes time.
+    /// Hot: a poll has returned this number of completions, for which simulated time charges the program.
     #[inline]
     fn polled(&self, _completions: usize) {}
-    /// An empty poll, after `empty_polls` others in a row: a software card does what is due, hardware pauses.
+    /// A poll found nothing, as did `empty_polls` others just before it. A software card runs work that is due; hardware
+    /// pauses, and at times yields the core.
     fn relax(&self, empty_polls: u32);
 }
 

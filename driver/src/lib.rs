@@ -1,22 +1,23 @@
 //! How software uses the Verbena card: bring-up, admin queue, memory regions, queues, work requests.
 //!
-//! Everything is generic over [`Card`], the backend: a card in a slot through VFIO, the model in the same
-//! process, or a fake in tests. [`Device::open`] brings a card up; the rest is created from it.
+//! Everything is generic over [`Card`], the backend: a card in a slot through VFIO, a served card through vfio-user, the
+//! model in the same process, or a fake in tests. [`Device::open`] brings a card up; [`Pd`], [`Cq`], [`Qp`] and the rest
+//! are created from it. [`Qp`] posts ([`SendPost`], [`RecvPost`]), [`Cq`] polls.
 //!
 //! | file | one idea |
 //! |---|---|
-//! | `card`, `forward`, `error` | the backend traits, passing them on, and what calls fail with |
+//! | `card`, `forward`, `error` | the backend traits, forwarding them to a wrapped backend, and errors |
 //! | `bringup`, `admin`, `events`, `device` | from power-on to a working function, and whether it still is one |
 //! | `pd`, `mr`, `mw`, `dm`, `ah`, `mcast`, `port` | protection, memory, addresses, ports |
-//! | `freed` | what is freed only once |
+//! | `freed` | objects that are freed only once |
 //! | `flow`, `rss` | which frames a raw packet QP receives; spreading them over work queues |
-//! | `lag` | two ports that are one |
+//! | `lag` | bonding of a card's two ports |
 //! | `dma`, `rings` | DMA memory and its pools |
-//! | `slots` | memory for frames, in slots |
-//! | `ring`, `spin` | small entries that the card writes; the lock of a queue |
+//! | `slots` | registered memory for Ethernet frames, in slots |
+//! | `ring`, `spin` | rings of entries that the card writes; the lock of a queue |
 //! | `qp`, `qp_size`, `qp_attr`, `qp_state`, `qp_modify` | queue pairs and their states |
 //! | `xrc` | domains of extended reliable connections |
-//! | `wr`, `put` | work requests, and the stores that write them |
+//! | `wr`, `put` | work requests, and the stores that write WQEs |
 //! | `sq`, `sq_ring`, `sq_shape`, `sq_write` | posting sends |
 //! | `rq`, `rq_ring` | posting receives |
 //! | `srq`, `srq_ring` | the same to a shared queue |

@@ -7,8 +7,8 @@
 //! pages `docs/registers.md`, `docs/wqe.md` and `docs/admin.md`, and is checked for size and
 //! overlap at compile time.
 //!
-//! The published definition 1.0 also has the push window. No card announces it yet, and the driver has no code for it; the
-//! fields and the feature bit are kept, because a version only adds.
+//! The definition has a push window since version 1.0. No card announces it yet, and the driver has no code for it; the
+//! fields and the feature bit are kept, because a minor version only adds.
 //!
 //! ```
 //! use fpga_regs::{decode, WqeBuilder, WqeOpcode};
@@ -33,8 +33,8 @@
 //! | `wqe`, `wqe_segment`, `encode`, `recv` | work requests |
 //! | `cqe`, `eqe`, `syndrome` | what the card reports |
 //! | `admin`, `commands`, `context`, `limits` | admin commands and their contexts |
-//! | `flow`, `rss` | the same for whole Ethernet frames: who receives them |
-//! | `lag` | two ports that are one |
+//! | `flow`, `rss` | contexts for whole Ethernet frames: flow rules, indirection tables, the hash |
+//! | `lag` | the context of bonded ports |
 //! | `decode`, `export` | as text; as C, SystemVerilog, SystemRDL and golden vectors |
 //! | `vfio_user` | the messages of a served card |
 //! | `accessors` | a test of all accessors |

@@ -1,29 +1,33 @@
 //! The card as software: how it behaves, and when.
 //!
+//! [`device`] is the card itself. [`attach`] is how the driver uses one: with the wall clock its caller's thread runs the
+//! card, in simulated time ([`sim`]) its actions are events. `docs/message.md` follows one message through these modules.
+//!
 //! | module | one idea |
 //! |---|---|
 //! | [`device`] | the card core: registers, queues, keys, requester and responder; no threads, clocks or sockets |
 //! | [`packet`], [`encapsulation`], [`wire`] | a packet between two cards in memory, its encapsulation, and its bytes |
-//! | [`port_name`] | what people call ports |
+//! | [`port_name`] | names of ports on command lines: `verbena0/1` |
 //! | [`mod@env`], [`dma`] | what the card core needs from its surroundings |
-//! | [`plain`], `bits` | types for which every pattern of bytes is a value: what the segment holds; sets as words |
-//! | `islands` | what has to be run by one thread at a time, and what at the same time |
-//! | `repair`, `panics` | the cards after a death, panics that end here |
-//! | `allocations`, `eventually` | what tests count, and how they wait |
+//! | [`plain`], `bits` | types for which every bit pattern is valid, as shared memory requires; sets as words |
+//! | `islands` | which queue pairs share a lock, and which threads may run at the same time |
+//! | `repair`, `panics` | repair of the cards after a process died; panics that must not go on |
+//! | `allocations`, `eventually` | for tests: counts of allocations, waits with a limit |
 //! | `remark` | lines on standard error |
-//! | [`passing`] | file descriptors beside bytes on a socket |
-//! | `claimed` | files that one net writes and no other |
+//! | [`passing`] | file descriptors sent over a socket |
+//! | `claimed` | output files that only one net writes |
 //! | [`world`], [`address`], [`gids`], [`gid_options`] | the cards of a segment, the addresses of their ports, and their GID tables |
 //! | [`express`], [`here`], [`journal`] | the short path of plain messages by the wall clock, and crash recovery |
-//! | [`link`] | the wire that carries frames: faults, capture |
+//! | [`link`] | the wire that carries frames: faults, capture, ports that lead outside |
+//! | [`cm`] | the connection manager |
 //! | `cables` | which ports reach each other while some have no link |
-//! | [`lacp`], `bonds` | ports that are one: what they negotiate, and by which of them packets go |
+//! | [`lacp`], `bonds` | bonded ports: LACP, and which port a packet leaves by |
 //! | `frames`, `steering` | whole frames of raw packet queue pairs, and who gets them |
 //! | [`segment`] | the shared memory that the cards are in, its members, and registered memory |
 //! | [`attach`] | the backend through which the driver uses a card in its own process, by either clock |
 //! | [`net`], [`cells`] | what the segment holds of a net: the cards, and what is touched without the lock |
 //! | [`sim`], [`profile`] | simulated time: events, and the card's numbers that they follow from |
-//! | [`congestion`] | a switch's options, and the rates of cards that are told of congestion |
+//! | [`congestion`] | a switch's options, and the rates of cards that receive congestion notifications |
 //! | [`serve`] | a card behind a socket, as a PCI function |
 
 // A panic where nobody reads standard error would end a keeper: `tell!` goes on.

@@ -18,11 +18,11 @@
 //! | `requester_ack`, `complete`, `timers` | answers, what they complete, time-outs and retries |
 //! | `reorder`, `kept`, `repeat` | selective repeat: memory for packets out of order, what is kept there, what is sent again |
 //! | `responder`, `responder_reads`, `refusal` | requests of the connected peer, and why they are refused |
-//! | `outside`, `addressee` | what leads out of the segment; who takes what comes from there |
-//! | `notification` | congestion, and who is told of it |
+//! | `outside`, `addressee` | ports that lead out of the segment; which QP takes a packet that comes from there |
+//! | `notification` | congestion notifications (CNP) |
 //! | `uc`, `ud`, `extended` | unreliable requests; datagrams and multicast; XRC |
-//! | `passing` | what passes a port, and who counts it |
-//! | `cable`, `lag`, `pause` | a port's link; two ports that are one; whether frames wait for receivers |
+//! | `passing` | counts of packets that pass a port |
+//! | `cable`, `lag`, `pause` | a port's link; bonded ports; whether frames wait for receivers |
 //! | `flow` | commands for flow rules |
 //! | `raw`, `segment`, `arrival` | raw packet queue pairs: whole frames; TCP that is cut into frames; frames as they are received |
 //! | `rss` | work queues that frames are spread over |
@@ -102,8 +102,8 @@ pub use timers::timeout_nanoseconds;
 pub(crate) use ud::MULTICAST_QPN;
 pub(crate) use wqe::bytes;
 
-/// Counters of a port that do not belong to a living QP, in the order of their registers.
-/// Atomic, as queue pairs of several islands count.
+/// Counters of a port, in the order of their registers. Live QPs count their packets themselves, which reads of a register
+/// add. Atomic, as queue pairs of several islands count.
 #[repr(C)]
 pub struct Counters([AtomicU64; COUNTERS]);
 
@@ -120,7 +120,7 @@ impl Counters {
         self.at(register).load(Relaxed)
     }
 
-    /// Counts.
+    /// Adds to it.
     pub fn add(&self, register: u32, count: u64) {
         self.at(register).fetch_add(count, Relaxed);
     }
@@ -130,17 +130,17 @@ impl Counters {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Outside {
-    /// It is: packets to [`PortId::NOBODY`](crate::packet::PortId::NOBODY) leave by it.
+    /// It is: packets for [`PortId::NOBODY`](crate::packet::PortId::NOBODY) leave by it.
     pub on: Flag,
     /// Whole frames travel by it, too.
     pub frames: Flag,
     /// It has no link.
     pub no_link: Flag,
-    /// Bytes that a queue pair may have on their way there.
+    /// Bytes that a queue pair may have in flight there.
     pub window: u32,
 }
 
-/// How the ports of a card are set.
+/// Settings of a card's ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct PortSetting {
@@ -157,42 +157,42 @@ impl Default for PortSetting {
     }
 }
 
-/// The card. See the module.
+/// A card: all its state. See the [module](self).
 #[repr(C)]
 pub struct Device {
     /// Number of the card in its segment.
     pub id: u16,
     /// The card exists.
     pub present: Flag,
-    /// Cards of the segment.
+    /// Number of cards in the segment.
     pub cards: u16,
-    /// By island: the QPs of overrun CQs are being brought to error.
+    /// By island: the QPs of overrun CQs are being moved to the error state.
     ends_cqs: [Flag; ISLANDS],
-    /// What may be run at the same time has changed: islands are found out anew.
+    /// A queue pair was created, changed or destroyed: a new epoch must begin, which voids all labels of islands.
     pub islands_void: Flag,
-    /// 1: an event of a CQ may be held back because software asks for that.
+    /// 1: an event of a CQ may be held back, because software has set moderation.
     pub(crate) moderates: AtomicU32,
-    /// What is wrong with it.
+    /// The defect that it was started with, if any.
     pub defect: defect::Defect,
-    /// What it offers (of its profile).
+    /// Its limits, from its profile.
     pub limits: CardLimits,
-    /// How its ports are set.
+    /// Settings of its ports.
     pub port: PortSetting,
-    /// By port: whether it leads outside.
+    /// By port: whether its medium is outside of the segment.
     pub outside: [Outside; PORTS],
     /// The cable of each port.
     cables: [cable::Cable; PORTS],
-    /// Whether the ports are one.
+    /// Whether and how its ports are bonded.
     pub lag: lag::Lag,
-    /// When LACP goes on (ns); 0: it need not.
+    /// When LACP has to run next (ns); 0: never.
     pub(crate) lacp_due: u64,
-    /// How packets travel is to be looked at anew.
+    /// A link or the bonding has changed: the ports that packets take must be chosen again.
     pub(crate) links_changed: Flag,
-    /// What each port does about pause.
+    /// Flow control (pause) of each port.
     pauses: [pause::Pause; PORTS],
-    /// What it is called, as all cards of the segment.
+    /// What the node GUIDs of the segment's cards begin with.
     pub guids: Guids,
-    /// In the numbers of its queue pairs.
+    /// Mixed into the numbers of its queue pairs, so that they differ from those of earlier nets.
     pub salt: u8,
     /// GID tables of the segment's ports, this card's among them.
     pub gids: GidTables,
@@ -200,27 +200,27 @@ pub struct Device {
     pub counters: [Counters; PORTS],
     /// QP timers.
     pub timers: timers::Timers,
-    /// Slots in use.
+    /// Which entries of the following tables are in use.
     tables: Tables,
-    /// Functions.
+    /// Functions, one for each time that the card is open.
     pub functions: [Function; MAX_FUNCTIONS],
-    /// XRC domains that there were so far.
+    /// How many XRC domains were created so far.
     xrc_domains: u32,
     /// XRC domains.
     pub xrcds: [Xrcd; MAX_XRCDS],
-    /// Who holds XRC_RECV queue pairs.
+    /// Which functions hold which XRC_RECV queue pairs open.
     pub holds: [Hold; MAX_HOLDS],
     /// Protection domains.
     pub pds: [Pd; MAX_PDS],
     /// Multicast groups.
     pub mcast: [Mcast; MAX_MCAST],
-    /// Which frames come to which raw packet queue pair.
+    /// Flow rules: which frames go to which raw packet queue pair.
     pub(crate) rules: Rules,
-    /// Indirection tables.
+    /// Indirection tables of RSS.
     indirections: [Indirection; MAX_INDIRECTIONS],
-    /// Parts of the card's own memory.
+    /// Allocated parts of the card's own memory.
     parts: [Part; MAX_PARTS],
-    /// Packets that came out of order.
+    /// Packets kept out of order, for selective repeat.
     pub(crate) reorder: reorder::Reorder,
     /// Completion queues.
     pub cqs: [Cq; MAX_CQS],
@@ -232,7 +232,7 @@ pub struct Device {
     pub qps: [Qp; MAX_QPS],
 }
 
-/// The slots of each table.
+/// Which entries of each table are in use.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub struct Tables {
@@ -248,7 +248,7 @@ pub struct Tables {
 }
 
 impl Device {
-    /// Makes the zeroed memory a card.
+    /// Turns zeroed memory into a card.
     pub fn init(&mut self, id: u16, cards: u16, limits: CardLimits, port: PortSetting) {
         self.id = id;
         self.cards = cards;

@@ -1,7 +1,7 @@
-//! What carries frames from port to port, and what can be put around it.
+//! The trait of what carries frames from port to port, and the faults and captures that wrap it.
 //!
 //! A [`Medium`] takes frames from the ports that send them. Capture and faults are media that wrap another
-//! one, so they work with every medium and by both clocks: [`wrapped`] puts them around a medium in the
+//! one, so they work with every medium and with both clocks: [`wrapped`] puts them around a medium in the
 //! order in which a frame meets them.
 
 use super::area::LinkArea;
@@ -20,11 +20,11 @@ pub(crate) struct Passage<'a> {
     pub frame: &'a [u8],
     /// When its first bit leaves, from the net's start.
     pub at: Time,
-    /// What the way changes in it.
+    /// What faults change in it on its way: flipped bits, an ECN mark.
     pub changes: Changes,
     /// Frames sent later that arrive earlier.
     pub passed_by: u64,
-    /// How much longer its way takes than it would.
+    /// By how much a fault delays it.
     pub late: Time,
 }
 
@@ -35,16 +35,15 @@ impl<'a> Passage<'a> {
     }
 }
 
-/// Carries frames.
+/// Carries frames, such as the cable of the exact wire, or a socket.
 pub(crate) trait Medium {
     /// Takes a frame from its sender and brings it to its receiver.
     fn send(&mut self, passage: &Passage<'_>);
-    /// Records a frame at the time when it passes an end of its way.
+    /// Records a frame for a capture, at the time when it passes this end of its way.
     fn record(&mut self, passage: &Passage<'_>, end: End);
 }
 
-/// A medium with all that its net was started with: the record of what is sent, faults, the record of what
-/// arrives.
+/// A medium as its net was started: wrapped by the capture of what is sent, faults, and the capture of what arrives.
 pub(crate) fn wrapped<'a, M: Medium + 'a>(area: &'a LinkArea, medium: M) -> impl Medium + 'a {
     let arriving = Captured { area, end: End::Receiver, inner: medium };
     Captured { area, end: End::Sender, inner: Faulty { area, inner: arriving } }
@@ -70,7 +69,7 @@ impl<M: Medium> Medium for Faulty<'_, M> {
     }
 }
 
-/// Records frames that pass one end, where the capture sees it.
+/// Records the frames that pass one end, if the capture sees that end.
 struct Captured<'a, M> {
     area: &'a LinkArea,
     end: End,
