@@ -6,8 +6,8 @@
 //! to a [`medium`]; from the bytes that arrive it is decoded, checked and delivered. Faults ([`faults`]) and
 //! capture ([`capture`]) wrap the medium. A capture of the fast wire makes frames for the record only.
 //!
-//! A capture shows each frame once, as its sender sent it: a frame that is then lost or damaged is in it
-//! whole, one that arrives twice is in it once.
+//! A capture of the whole net shows each frame once, as its sender sent it: a frame that is then lost or damaged is in it
+//! whole, one that arrives twice is in it once. A capture at one card shows what that card sends and receives.
 //!
 //! | file | idea |
 //! |---|---|
