@@ -15,7 +15,7 @@ use crate::device::timers::Timers;
 use crate::device::{Counters, Device};
 use crate::link::{LinkArea, LinkOptions};
 use crate::packet::PORTS;
-use crate::plain::Plain;
+use crate::plain::{plain, Plain};
 use crate::profile::Profile;
 use crate::segment::{futex_wake, Segment, Turn};
 use crate::sim::fabric::Fabric;
@@ -142,24 +142,12 @@ impl<S: Borrow<Segment>> Membership<S> {
     #[inline]
     pub fn net(&self) -> &Net {
         // SAFETY: the area has the size of `Net` (checked by `new`), is page aligned, and lives as long as the segment.
-        // Whatever other processes have written there, even without the lock, are values of it (see `is_plain`). What is
+        // Whatever other processes have written there, even without the lock, are values of it (see `plain!`). What is
         // changed without the lock is atomic.
         unsafe { &*self.segment().world_ptr().cast::<Net>() }
     }
 }
 
-/// What is in the segment has no invalid values.
-#[allow(dead_code)]
-fn is_plain(net: &Net) {
-    fn is<T: Plain>(_: &T) {}
-    let Net { bells, interrupts, servers, events, completions, atomics, link, world, sim } = net;
-    is(bells);
-    is(interrupts);
-    is(servers);
-    is(events);
-    is(completions);
-    is(atomics);
-    is(link);
-    is(world);
-    is(sim);
+plain! {
+    Net { bells, interrupts, servers, events, completions, atomics, link, world, sim }
 }

@@ -9,7 +9,7 @@ use crate::env::Env;
 use crate::gid_options::GidOptions;
 use crate::gids::GidEntry;
 use crate::packet::{Packet, PortId, PORTS};
-use crate::plain::Plain;
+use crate::plain::plain;
 use crate::wire::psn;
 
 pub use crate::packet::MAX_CARDS;
@@ -231,13 +231,6 @@ impl World {
     }
 }
 
-impl<C: Plain + ?Sized> Plain for WorldOf<C> {}
-
-#[allow(dead_code)]
-fn is_plain(world: &SharedWorld) {
-    fn is<T: Plain>(_: &T) {}
-    let WorldOf { count, cm, cards } = world;
-    is(count);
-    is(cm);
-    is(cards);
+plain! {
+    SharedWorld { count, cm, cards }
 }

@@ -14,7 +14,7 @@ use super::switch::Switch;
 use super::trace::Trace;
 use super::wire::Frame;
 use crate::congestion::dcqcn::Parameters;
-use crate::plain::{Flag, Kept, Plain};
+use crate::plain::{plain, Flag, Kept};
 use crate::profile::Profile;
 use crate::segment::page::MAX_MEMBERS;
 use crate::world::MAX_CARDS;
@@ -257,59 +257,6 @@ impl Sim {
     }
 }
 
-impl<C: Plain + ?Sized> Plain for SimOf<C> {}
-
-#[allow(dead_code)]
-fn is_plain(sim: &SharedSim) {
-    fn is<T: Plain>(_: &T) {}
-    let SimOf {
-        profile,
-        on,
-        now,
-        left_at,
-        members_left,
-        sequence,
-        executed,
-        overflows,
-        timer_at,
-        idle,
-        actors,
-        trace,
-        streams,
-        queue,
-        events,
-        landing,
-        slots,
-        parked,
-        jobs,
-        switch,
-        cc,
-        frames,
-        payload,
-        cards,
-    } = sim;
-    is(profile);
-    is(on);
-    is(now);
-    is(left_at);
-    is(members_left);
-    is(sequence);
-    is(executed);
-    is(overflows);
-    is(timer_at);
-    is(idle);
-    is(actors);
-    is(trace);
-    is(streams);
-    is(queue);
-    is(events);
-    is(landing);
-    is(slots);
-    is(parked);
-    is(jobs);
-    is(switch);
-    is(cc);
-    is(frames);
-    is(payload);
-    is(cards);
+plain! {
+    SharedSim { profile, on, now, left_at, members_left, sequence, executed, overflows, timer_at, idle, actors, trace, streams, queue, events, landing, slots, parked, jobs, switch, cc, frames, payload, cards }
 }
