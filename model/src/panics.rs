@@ -5,6 +5,7 @@
 //! or the thread's loop, and ends there.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Does `work`. Returns `otherwise` if it panics.
 pub fn guarded<R>(otherwise: R, work: impl FnOnce() -> R) -> R {
@@ -19,6 +20,11 @@ pub fn tidied<R>(otherwise: R, work: impl FnOnce() -> R) -> R {
     } else {
         work()
     }
+}
+
+/// Locks a mutex, even if a thread has panicked that had it.
+pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

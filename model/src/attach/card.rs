@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use super::error::OpenError;
@@ -12,6 +12,7 @@ use super::wall::runner::Runner;
 use crate::device::defect::Defect;
 use crate::env::Env;
 use crate::net::{Membership, Net};
+use crate::panics::lock;
 use crate::segment::{AttachError, LockError, Segment};
 use crate::sim::threads::{Threads, Timeline};
 use crate::world::World;
@@ -116,7 +117,7 @@ type Known = Joined<Weak<Runner>, Weak<Threads>>;
 
 fn join(socket: &Path) -> Result<Joined, OpenError> {
     static JOINED: Mutex<Option<HashMap<PathBuf, Known>>> = Mutex::new(None);
-    let mut joined = JOINED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut joined = lock(&JOINED);
     let joined = joined.get_or_insert_with(HashMap::new);
     let live = joined.get(socket).and_then(|known| match known {
         Joined::Wall(runner) => runner.upgrade().map(Joined::Wall),

@@ -10,12 +10,13 @@ use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fpga_regs::vfio_user::{flag, Command, DmaAccess, Header, MAX_DATA};
 
 use super::wire::{self, PATIENCE};
+use crate::panics::lock;
 use crate::segment::reach::ask::Ask;
 
 /// How long a read of a register may wait for DMA.
@@ -70,7 +71,7 @@ impl Client {
     /// Sends with nobody else. If a message does not go out as a whole, what follows would be taken for the rest of it:
     /// the connection ends, which the thread that reads from it notices.
     fn alone(&self, send: impl FnOnce(&UnixStream) -> io::Result<()>) -> io::Result<()> {
-        let _one_at_a_time = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = lock(&self.sending);
         send(&self.socket).inspect_err(|_| {
             let _ = self.socket.shutdown(Shutdown::Both);
         })
@@ -86,13 +87,9 @@ pub struct Waiting {
 }
 
 impl Asker {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A client is connected.
     pub fn open(&self, client: Arc<Client>) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.client = Some(client);
         // A session that panicked leaves its own.
         state.reads.clear();
@@ -100,19 +97,19 @@ impl Asker {
 
     /// The client is gone: threads that wait for it get a refusal.
     pub fn close(&self) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.client = None;
         self.came.notify_all();
     }
 
     /// DMA is in flight.
     pub fn is_asking(&self) -> bool {
-        !self.state().replies.is_empty()
+        !lock(&self.state).replies.is_empty()
     }
 
     /// A reply of the client; false if no thread waits for it.
     pub fn reply(&self, header: &Header, body: Vec<u8>) -> bool {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         let Some(slot) = state.replies.get_mut(&header.id) else { return false };
         let failed = header.flags & flag::ERROR != 0;
         *slot = Some(if failed { Err(header.error) } else { Ok(body) });
@@ -124,24 +121,24 @@ impl Asker {
     /// before it is answered.
     pub fn note(&self, header: Header, last: Vec<u8>) -> Arc<Waiting> {
         let read = Arc::new(Waiting { header, since: Instant::now(), last });
-        self.state().reads.push_back(read.clone());
+        lock(&self.state).reads.push_back(read.clone());
         read
     }
 
     /// True for the one who may answer a read, which is forgotten with that.
     pub fn claim(&self, read: &Arc<Waiting>) -> bool {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         let at = state.reads.iter().position(|other| Arc::ptr_eq(other, read));
         at.and_then(|at| state.reads.remove(at)).is_some()
     }
 
     /// Data bytes of one access.
     fn most(&self) -> usize {
-        self.state().client.as_ref().map_or(MAX_DATA, |client| client.most.load(Ordering::Relaxed))
+        lock(&self.state).client.as_ref().map_or(MAX_DATA, |client| client.most.load(Ordering::Relaxed))
     }
 
     fn ask(&self, command: Command, access: DmaAccess, data: &[u8]) -> Option<Vec<u8>> {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         let client = state.client.clone()?;
         let id = state.next;
         state.next = id.wrapping_add(1);
@@ -151,7 +148,7 @@ impl Asker {
         let header = Header { id, command: command.0, size, flags: 0, error: 0 };
         let until = Instant::now() + PATIENCE;
         let sent = client.send(&header, &[&access.encode(), data]).is_ok();
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         loop {
             let now = Instant::now();
             if let Some(Some(_)) = state.replies.get(&id) {
@@ -207,11 +204,11 @@ mod tests {
         let (own, _clients) = UnixStream::pair().expect("a pair");
         let (client, asker) = (Client::new(Arc::new(own)), Asker::default());
         let [early, late] = [0; 2].map(|_| asker.note(Header::default(), Vec::new()));
-        answer_reads(&mut asker.state(), &client, early.since);
+        answer_reads(&mut lock(&asker.state), &client, early.since);
         assert!(asker.claim(&early) && !asker.claim(&early));
-        answer_reads(&mut asker.state(), &client, late.since + READ_WAITS);
+        answer_reads(&mut lock(&asker.state), &client, late.since + READ_WAITS);
         assert!(!asker.claim(&late), "DMA kept it waiting");
-        assert!(asker.state().reads.is_empty());
+        assert!(lock(&asker.state).reads.is_empty());
     }
 
     #[test]

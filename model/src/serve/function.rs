@@ -1,7 +1,7 @@
 //! A served PCI function: its regions, what a reset does, and what configuration space switches on and off.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use fpga_regs::regs::{locate, Control, BAR0_BYTES, CONTROL, MSIX_BAR, MSIX_BAR_BYTES, MSIX_PBA};
 use fpga_regs::vfio_user::{region, unmap_flag, DmaMap, DmaUnmap};
@@ -12,6 +12,7 @@ use super::interrupts::Interrupts;
 use super::maps::{DmaMode, Maps};
 use super::refused::Refused;
 use crate::attach::ServedCard;
+use crate::panics::lock;
 
 /// See the module.
 pub struct Function<'a> {
@@ -35,10 +36,6 @@ impl<'a> Function<'a> {
     ) -> Function<'a> {
         let msix = Box::new([0; MSIX_BAR_BYTES as usize]);
         Function { card, interrupts, config, msix, maps: Maps::new(mode) }
-    }
-
-    fn config(&self) -> MutexGuard<'_, Config> {
-        self.config.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Bytes of a region; 0 if it does not exist.
@@ -70,8 +67,8 @@ impl<'a> Function<'a> {
     /// Reads from a region; the caller has checked the range.
     pub fn read(&self, index: u32, offset: u64, to: &mut [u8]) {
         if index == region::CONFIG {
-            self.config().read(offset as usize, to);
-        } else if !self.config().memory_enabled() {
+            lock(self.config).read(offset as usize, to);
+        } else if !lock(self.config).memory_enabled() {
             // Nobody answers.
             to.fill(0xff);
         } else if index == region::BAR0 {
@@ -87,13 +84,13 @@ impl<'a> Function<'a> {
     /// Writes to a region; the caller has checked the range.
     pub fn write(&mut self, index: u32, offset: u64, from: &[u8]) -> Result<(), Refused> {
         if index == region::CONFIG {
-            let reset = self.config().write(offset as usize, from);
+            let reset = lock(self.config).write(offset as usize, from);
             return match reset {
                 true => self.reset(),
                 false => self.follow(),
             };
         }
-        if !self.config().memory_enabled() {
+        if !lock(self.config).memory_enabled() {
             return Ok(());
         }
         if index == region::BAR0 {
@@ -108,14 +105,14 @@ impl<'a> Function<'a> {
 
     /// Does what configuration space says.
     fn follow(&mut self) -> Result<(), Refused> {
-        let master = self.config().bus_master();
+        let master = lock(self.config).bus_master();
         self.interrupts.enable(master);
         self.maps.enable(self.card.segment(), master)
     }
 
     /// A function level reset: no DMA is in flight when it returns, and no queue exists.
     pub fn reset(&mut self) -> Result<(), Refused> {
-        self.config().reset();
+        lock(self.config).reset();
         // DMA ends first: what the reset of the queues still writes is not for the client.
         self.follow()?;
         self.write_register(CONTROL, u64::from(Control(0).with_reset(true).0))?;

@@ -2,12 +2,13 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 
 use crate::attach::{ServedCard, VECTORS};
+use crate::panics::lock;
 
 /// How long the thread sleeps unless it is woken.
 const NAP: Duration = Duration::from_millis(500);
@@ -39,13 +40,9 @@ impl Interrupts {
         Interrupts { state: Mutex::new(state), over: AtomicBool::new(false) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Passes on what the card has raised.
     pub fn look(&self, card: &ServedCard) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         for (v, raised) in card.raised().into_iter().enumerate() {
             if raised != state.seen[v] {
                 state.seen[v] = raised;
@@ -57,7 +54,7 @@ impl Interrupts {
 
     /// Assigns eventfds to the vectors from `start` on; the caller has checked the range.
     pub fn assign(&self, start: usize, eventfds: impl Iterator<Item = Option<OwnedFd>>) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         for (v, eventfd) in eventfds.enumerate() {
             state.eventfds[start + v] = eventfd;
         }
@@ -66,21 +63,21 @@ impl Interrupts {
 
     /// Fires vectors for the client's own test.
     pub fn fire(&self, vectors: impl Iterator<Item = usize>) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         vectors.for_each(|v| state.pending[v] = true);
         state.deliver();
     }
 
     /// Lets interrupts through or holds them back.
     pub fn enable(&self, enabled: bool) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.enabled = enabled;
         state.deliver();
     }
 
     /// Forgets what was not delivered: after a reset. `unassign`: the client has gone.
     pub fn reset(&self, card: &ServedCard, unassign: bool) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.seen = card.raised();
         state.pending = [false; VECTORS];
         if unassign {
@@ -90,7 +87,7 @@ impl Interrupts {
 
     /// The pending bits.
     pub fn pending(&self) -> u64 {
-        let state = self.state();
+        let state = lock(&self.state);
         state.pending.iter().enumerate().fold(0, |bits, (v, &pending)| bits | u64::from(pending) << v)
     }
 

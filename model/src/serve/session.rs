@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fpga_regs::vfio_user::{
@@ -22,6 +22,7 @@ use super::maps::DmaMode;
 use super::refused::Refused;
 use super::wire::{self, Message, WireError};
 use crate::attach::{ServedCard, VECTORS};
+use crate::panics::lock;
 
 /// The state of the thread that reads from the client.
 #[derive(Default)]
@@ -102,13 +103,13 @@ impl<'a> Session<'a> {
             threads.spawn(|| session.work());
             session.work();
         });
-        let reading = session.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let reading = lock(&session.reading);
         match &reading.ended {
             Some(WireError::Closed) | None => say("the client has gone"),
             Some(error) => say(&format!("{error}; the connection is closed")),
         }
         // The next client must find nothing of this one.
-        while let Err(error) = session.function().close() {
+        while let Err(error) = lock(&session.function).close() {
             say(&format!("cleaning up after the client: {}", error.reason));
             if interrupts.is_over() || card.is_condemned() {
                 break;
@@ -117,23 +118,19 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn function(&self) -> MutexGuard<'_, Function<'a>> {
-        self.function.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Reads what the client sends and carries out its commands, until it goes. Two threads do this in turn: the
     /// one that has read a command carries it out, and whatever comes meanwhile, while the other one reads on, so
     /// that answers to our own messages (DMA) find their way. Commands are carried out one by one, in order.
     fn work(&self) {
         loop {
-            let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut reading = lock(&self.reading);
             if reading.ended.is_some() {
                 return;
             }
             match self.read_message(&mut reading) {
                 Ok(None) => {}
                 Ok(Some(job)) => {
-                    let mut queue = self.queue();
+                    let mut queue = lock(&self.queue);
                     queue.jobs.push_back(job);
                     let others_turn = std::mem::replace(&mut queue.busy, true);
                     let full = queue.jobs.len() > QUEUE;
@@ -155,17 +152,9 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn last(&self) -> MutexGuard<'_, HashMap<RegionAccess, Vec<u8>>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn carry_out_all(&self) {
         loop {
-            let mut queue = self.queue();
+            let mut queue = lock(&self.queue);
             let Some(job) = queue.jobs.pop_front() else {
                 queue.busy = false;
                 return;
@@ -211,12 +200,12 @@ impl<'a> Session<'a> {
         check(&access).ok().filter(|()| access.count <= REGISTER)?;
         let mut last = [&access.encode()[..], &[0; REGISTER as usize][..access.count as usize]].concat();
         if access.region == region::CONFIG {
-            let config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+            let config = lock(self.config);
             config.read(access.offset as usize, &mut last[RegionAccess::BYTES..]);
         } else if access.region != region::BAR0 {
             // The MSI-X table: a client that cannot wait has its own.
             return None;
-        } else if let Some(known) = self.last().get(&access) {
+        } else if let Some(known) = lock(&self.last).get(&access) {
             // Of a register that was never read, zero is better than nothing.
             last.clone_from(known);
         }
@@ -254,7 +243,7 @@ impl<'a> Session<'a> {
             }
             Command::DMA_MAP => {
                 let (map, _) = parse(DmaMap::decode(&body))?;
-                self.function().map(&map, std::mem::take(&mut message.fds)).map(|()| Vec::new())
+                lock(&self.function).map(&map, std::mem::take(&mut message.fds)).map(|()| Vec::new())
             }
             Command::DMA_UNMAP => self.unmap(&body),
             Command::DEVICE_INFO => answers::device_info(&body),
@@ -263,7 +252,7 @@ impl<'a> Session<'a> {
             Command::SET_IRQS => self.set_irqs(&body, std::mem::take(&mut message.fds)).map(|()| Vec::new()),
             Command::REGION_READ => self.read(&body),
             Command::REGION_WRITE => self.write(&body),
-            Command::DEVICE_RESET => self.function().reset().map(|()| Vec::new()),
+            Command::DEVICE_RESET => lock(&self.function).reset().map(|()| Vec::new()),
             _ => Err(Refused::new(libc::ENOTSUP, "not a command of this server")),
         }
     }
@@ -273,7 +262,7 @@ impl<'a> Session<'a> {
         if unmap.flags & unmap_flag::DIRTY_BITMAP != 0 {
             return Err(Refused::new(libc::ENOTSUP, "dirty pages are not tracked"));
         }
-        self.function().unmap(&unmap)?;
+        lock(&self.function).unmap(&unmap)?;
         Ok(unmap.encode().to_vec())
     }
 
@@ -329,10 +318,10 @@ impl<'a> Session<'a> {
         check(&access)?;
         let mut reply = access.encode().to_vec();
         reply.resize(RegionAccess::BYTES + access.count as usize, 0);
-        self.function().read(access.region, access.offset, &mut reply[RegionAccess::BYTES..]);
+        lock(&self.function).read(access.region, access.offset, &mut reply[RegionAccess::BYTES..]);
         let register = access.region == region::BAR0 && access.count <= REGISTER;
         if self.mode == DmaMode::Messages && register && access.offset < DOORBELL_BASE.into() {
-            self.last().insert(access, reply.clone());
+            lock(&self.last).insert(access, reply.clone());
         }
         Ok(reply)
     }
@@ -347,7 +336,7 @@ impl<'a> Session<'a> {
                 access.count
             )));
         }
-        self.function().write(access.region, access.offset, data)?;
+        lock(&self.function).write(access.region, access.offset, data)?;
         Ok(access.encode().to_vec())
     }
 }

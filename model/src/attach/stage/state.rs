@@ -3,12 +3,13 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use driver::DmaMemory;
 
 use super::room::Room;
+use crate::panics::lock;
 use crate::segment::page::PAGE;
 use crate::segment::{Area, Guard, Segment};
 use crate::sim::control::ControlEnv;
@@ -75,7 +76,7 @@ impl Inner {
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     pub fn member(&self) -> u16 {

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustix::event::PollFlags;
 use rustix::io::Errno;
@@ -30,6 +30,7 @@ use crate::address::{Gid, Guids};
 use crate::gids::GidEntry;
 use crate::link::frames::LONGEST_FRAME;
 use crate::packet::PortId;
+use crate::panics::lock;
 use crate::segment::now_ns;
 use crate::wire::{frame, Path};
 
@@ -270,7 +271,7 @@ impl Receiver for EthernetReceiver {
 impl EthernetReceiver {
     /// Sends what a process has given; false if there is nothing.
     fn send_given(&mut self) -> bool {
-        let taken = self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take(&mut self.batch);
+        let taken = lock(&self.inbox).take(&mut self.batch);
         let Some(len) = taken else { return false };
         let Some((length, frames)) = self.batch[..len].split_first_chunk_mut() else { return false };
         let now = now_ns();

@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use rustix::io::Errno;
 use rustix::net::{recv, RecvFlags};
 
 use super::ethernet::WAITING;
+use crate::panics::lock;
 
 /// Most bytes of a batch with its length.
 pub(super) const LARGEST: usize = 1 << 16;
@@ -33,7 +34,7 @@ impl Inbox {
     /// Remembers one, and forgets those that are gone.
     pub fn note(inbox: &Arc<Mutex<Inbox>>, there: BorrowedFd<'_>) -> io::Result<()> {
         let socket = rustix::fs::fstat(there)?.st_ino;
-        let mut inboxes = INBOXES.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inboxes = lock(&INBOXES);
         inboxes.retain(|(_, inbox)| inbox.strong_count() != 0);
         inboxes.push((socket, Arc::downgrade(inbox)));
         Ok(())
@@ -44,11 +45,11 @@ impl Inbox {
     #[cold]
     pub fn make_room(there: BorrowedFd<'_>) -> io::Result<bool> {
         let socket = rustix::fs::fstat(there)?.st_ino;
-        let inboxes = INBOXES.lock().unwrap_or_else(PoisonError::into_inner);
+        let inboxes = lock(&INBOXES);
         let found = inboxes.iter().find(|(known, _)| *known == socket).and_then(|(_, inbox)| inbox.upgrade());
         drop(inboxes);
         let Some(inbox) = found else { return Ok(false) };
-        let mut inbox = inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inbox = lock(&inbox);
         if inbox.bytes > WAITING {
             return Err(io::ErrorKind::WouldBlock.into());
         }

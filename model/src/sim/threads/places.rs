@@ -3,13 +3,13 @@
 use std::borrow::Borrow;
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use super::lock::give_up;
 use super::polls::row_ends;
 use super::{tid, Threads, HORIZON};
-use crate::panics::guarded;
+use crate::panics::{guarded, lock};
 use crate::segment::{now_ns, Segment};
 use crate::sim::programs::actor::{State, ACTORS};
 
@@ -46,7 +46,7 @@ impl Drop for Leaver {
         if ME.get().process == 0 {
             return;
         }
-        let leave = LEAVE.lock().unwrap_or_else(PoisonError::into_inner);
+        let leave = lock(&LEAVE);
         if leave.as_ref().is_some_and(|leave| guarded(true, leave)) {
             ME.set(Me::NOBODY);
         }
@@ -55,7 +55,7 @@ impl Drop for Leaver {
 
 /// How a thread that ends leaves.
 pub(crate) fn on_thread_end(leave: impl Fn() -> bool + Send + 'static) {
-    *LEAVE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(leave));
+    *lock(&LEAVE) = Some(Box::new(leave));
 }
 
 /// In the child of a fork: it takes part in nothing yet.
