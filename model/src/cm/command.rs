@@ -6,10 +6,9 @@ use libc::*;
 
 use super::address::{size, Address};
 use super::bind::space;
-use super::connect::Wishes;
 use super::ids::{event, Result};
 use super::mad::reason;
-use super::param;
+use super::param::{self, Connection};
 use super::query;
 use super::tables::*;
 use crate::env::Env;
@@ -101,12 +100,10 @@ impl<'a> Input<'a> {
     }
 
     /// An `rdma_ucm_conn_param`; the last one says whether it is valid.
-    fn wishes(&self, at: usize) -> Result<(Wishes<'a>, bool)> {
+    fn wishes(&self, at: usize) -> Result<(Connection<'a>, bool)> {
         let len = self.u8(at + 264)?.into();
-        let wishes = Wishes {
+        let wishes = Connection {
             qpn: self.u32(at)?,
-            // Only AF_IB programs choose one.
-            qkey: 0,
             private: self.bytes(at + 8, len)?,
             srq: self.u8(at + 265)? != 0,
             responder_resources: self.u8(at + 266)?,
@@ -308,7 +305,7 @@ impl<E: Env> Manager<'_, E> {
         let group = self.cm.slots.groups.take(1..GROUPS, |i| groups[i].used.get()).ok_or(ENOMEM)?;
         self.cm.groups[group] = Group { used: true.into(), id: slot, reported: 0, uid };
         let way = param::group_way(&self.id(slot).way, address.ip());
-        let qkey = if space == space::UDP { self.qkey(slot, 0)? } else { 0 };
+        let qkey = if space == space::UDP { self.qkey(slot) } else { 0 };
         let joined = param::datagrams(Some(&way), ALL_QPS, qkey, &[]);
         let kind = event::MULTICAST_JOIN;
         if let Err(errno) = self.queue((slot, 0, group as u16), kind, 0, &joined) {

@@ -5,6 +5,7 @@ use libc::{EINVAL, EISCONN};
 use super::address::{IB, INET6};
 use super::ids::{milliseconds, transaction, Result};
 use super::mad::*;
+use super::param::Connection;
 use super::tables::*;
 use crate::env::Env;
 use crate::wire::path::gid_to_ipv4;
@@ -21,28 +22,6 @@ const PKEY: u64 = 0xffff;
 const PERMISSIVE_LID: u64 = 0xffff;
 /// Q_Key of datagrams of the port space UDP.
 const UDP_QKEY: u32 = 0x0123_4567;
-
-/// What a program says of a connection (`rdma_ucm_conn_param`).
-pub struct Wishes<'a> {
-    /// Its QP.
-    pub qpn: u32,
-    /// Q_Key of datagrams.
-    pub qkey: u32,
-    /// Bytes for the peer.
-    pub private: &'a [u8],
-    /// The QP has a shared receive queue.
-    pub srq: bool,
-    /// READs and atomics that it answers at a time.
-    pub responder_resources: u8,
-    /// And asks for.
-    pub initiator_depth: u8,
-    /// End-to-end flow control.
-    pub flow_control: bool,
-    /// Retries of the QP.
-    pub retry_count: u8,
-    /// Retries after RNR.
-    pub rnr_retry_count: u8,
-}
 
 /// `timeout` of a QP: twice a packet's life, and the time that the peer's card takes to acknowledge, as Linux adds these logarithms.
 pub fn ack_timeout(delay: u8, lifetime: u8) -> u8 {
@@ -82,7 +61,7 @@ impl<E: Env> Manager<'_, E> {
     }
 
     /// `rdma_connect`.
-    pub fn connect(&mut self, slot: u16, wishes: &Wishes<'_>) -> Result<()> {
+    pub fn connect(&mut self, slot: u16, wishes: &Connection<'_>) -> Result<()> {
         if self.id(slot).state != state::ROUTED {
             return Err(EINVAL);
         }
@@ -96,7 +75,7 @@ impl<E: Env> Manager<'_, E> {
         Ok(())
     }
 
-    fn request(&mut self, slot: u16, service: u64, wishes: &Wishes<'_>) -> Result<()> {
+    fn request(&mut self, slot: u16, service: u64, wishes: &Connection<'_>) -> Result<()> {
         let mut mad = self.message(slot, attribute::REQ);
         self.fill_request(slot, mad.part_mut(req::PRIVATE), wishes.private)?;
         let (name, guid, sgid) = (self.name(slot), self.guid(slot), self.sgid(slot));
@@ -145,7 +124,7 @@ impl<E: Env> Manager<'_, E> {
         Ok(())
     }
 
-    fn ask_for_service(&mut self, slot: u16, service: u64, wishes: &Wishes<'_>) -> Result<()> {
+    fn ask_for_service(&mut self, slot: u16, service: u64, wishes: &Connection<'_>) -> Result<()> {
         let mut mad = self.message(slot, attribute::SIDR_REQ);
         self.fill_request(slot, mad.part_mut(sidr_req::PRIVATE), wishes.private)?;
         mad.set(sidr_req::REQUEST_ID, self.name(slot).into());
@@ -160,7 +139,7 @@ impl<E: Env> Manager<'_, E> {
     }
 
     /// `rdma_accept` of a request, by the program that calls the connection `uid`. After a failure it is rejected.
-    pub fn accept(&mut self, slot: u16, uid: u64, wishes: &Wishes<'_>) -> Result<()> {
+    pub fn accept(&mut self, slot: u16, uid: u64, wishes: &Connection<'_>) -> Result<()> {
         if self.id(slot).state != state::CONNECT {
             return Err(EINVAL);
         }
@@ -177,7 +156,7 @@ impl<E: Env> Manager<'_, E> {
         accepted
     }
 
-    fn reply(&mut self, slot: u16, wishes: &Wishes<'_>) -> Result<()> {
+    fn reply(&mut self, slot: u16, wishes: &Connection<'_>) -> Result<()> {
         if self.id(slot).comm != comm::REQ_RCVD || wishes.private.len() > rep::PRIVATE.len() {
             return Err(EINVAL);
         }
@@ -210,24 +189,23 @@ impl<E: Env> Manager<'_, E> {
         Ok(())
     }
 
-    fn offer_service(&mut self, slot: u16, wishes: &Wishes<'_>) -> Result<()> {
+    fn offer_service(&mut self, slot: u16, wishes: &Connection<'_>) -> Result<()> {
         if self.id(slot).comm != comm::SIDR_REQ_RCVD || wishes.private.len() > sidr_rep::PRIVATE.len() {
             return Err(EINVAL);
         }
         let id = self.id(slot);
         id.qpn = wishes.qpn;
-        let qkey = self.qkey(slot, wishes.qkey)?;
+        let qkey = self.qkey(slot);
         self.serve(slot, sidr_status::SUCCESS, qkey, wishes.private)
     }
 
-    /// The Q_Key of an identifier; `wanted`: what the program wants, 0 if it does not care.
-    pub fn qkey(&mut self, slot: u16, wanted: u32) -> Result<u32> {
+    /// The Q_Key of an identifier: what its peer has said, or Linux' choice for datagrams. Programs have none.
+    pub fn qkey(&mut self, slot: u16) -> u32 {
         let id = self.id(slot);
-        if id.qkey != 0 {
-            return if wanted != 0 && wanted != id.qkey { Err(EINVAL) } else { Ok(id.qkey) };
+        if id.qkey == 0 {
+            id.qkey = UDP_QKEY;
         }
-        id.qkey = if wanted != 0 { wanted } else { UDP_QKEY };
-        Ok(id.qkey)
+        id.qkey
     }
 
     /// Answers a SIDR_REQ, which is then forgotten.
@@ -255,7 +233,7 @@ impl<E: Env> Manager<'_, E> {
             return Err(EINVAL);
         }
         if self.id(slot).qp_type == qp_type::UD {
-            return self.offer_service(slot, &NOTHING);
+            return self.offer_service(slot, &Connection::default());
         }
         if self.id(slot).comm != comm::REP_RCVD {
             let _ = self.reject(slot, reason::CONSUMER_DEFINED, &[]);
@@ -293,16 +271,3 @@ impl<E: Env> Manager<'_, E> {
         self.cm.remote[usize::from(slot) % IDS]
     }
 }
-
-/// Of a program that says nothing.
-const NOTHING: Wishes<'static> = Wishes {
-    qpn: 0,
-    qkey: 0,
-    private: &[],
-    srq: false,
-    responder_resources: 0,
-    initiator_depth: 0,
-    flow_control: false,
-    retry_count: 0,
-    rnr_retry_count: 0,
-};

@@ -13,20 +13,21 @@ const DATAGRAMS_PRIVATE: usize = 40;
 /// Its most.
 const MOST_PRIVATE: usize = 256;
 
-/// What an event says of a connection: `rdma_ucm_conn_param`.
+/// `rdma_ucm_conn_param`: what a program wants of a connection, or is told that its peer does.
+#[derive(Default)]
 pub struct Connection<'a> {
-    /// The peer's QP.
+    /// The QP at that end.
     pub qpn: u32,
-    /// What the peer's program sent.
+    /// Bytes from that end's program for the other's.
     pub private: &'a [u8],
-    /// The peer's QP has a shared receive queue.
-    pub srq: u8,
-    /// READs and atomics that may be answered at a time.
+    /// The QP has a shared receive queue.
+    pub srq: bool,
+    /// READs and atomics that it answers at a time; in an event, that the program's own may answer.
     pub responder_resources: u8,
-    /// And asked for.
+    /// And asks for.
     pub initiator_depth: u8,
     /// End-to-end flow control.
-    pub flow_control: u8,
+    pub flow_control: bool,
     /// Retries of the QP.
     pub retry_count: u8,
     /// Retries after RNR.
@@ -37,8 +38,9 @@ pub struct Connection<'a> {
 pub fn connection(c: &Connection<'_>) -> [u8; PARAM] {
     let mut param = private(c.private);
     param[..4].copy_from_slice(&c.qpn.to_ne_bytes());
+    let (srq, flow_control) = (c.srq.into(), c.flow_control.into());
     let tail =
-        [c.srq, c.responder_resources, c.initiator_depth, c.flow_control, c.retry_count, c.rnr_retry_count];
+        [srq, c.responder_resources, c.initiator_depth, flow_control, c.retry_count, c.rnr_retry_count];
     param[CONNECTION_PRIVATE + MOST_PRIVATE + 1..][..tail.len()].copy_from_slice(&tail);
     param
 }

@@ -179,7 +179,7 @@ impl<E: Env> Manager<'_, E> {
         it.u32(4, qp_state);
         let port = id.way.from.port + 1;
         if id.qp_type == qp_type::UD {
-            let qkey = self.qkey(slot, 0)?;
+            let qkey = self.qkey(slot);
             it.u32(0, mask::INIT_UD).u32(20, qkey).put(133, &[port]);
             return Ok(it.0);
         }

@@ -166,10 +166,10 @@ impl<E: Env> Manager<'_, E> {
         let param = param::connection(&Connection {
             qpn,
             private: if by_ip { &private[USER..] } else { private },
-            srq: byte(req::SRQ),
+            srq: byte(req::SRQ) != 0,
             responder_resources: id.responder_resources,
             initiator_depth: id.initiator_depth,
-            flow_control: byte(req::FLOW_CONTROL),
+            flow_control: byte(req::FLOW_CONTROL) != 0,
             retry_count: id.retry_count,
             rnr_retry_count: id.rnr_retry_count,
         });
@@ -226,10 +226,10 @@ impl<E: Env> Manager<'_, E> {
         let param = param::connection(&Connection {
             qpn: id.remote_qpn,
             private: mad.part(rep::PRIVATE),
-            srq: byte(rep::SRQ),
+            srq: byte(rep::SRQ) != 0,
             responder_resources: id.responder_resources,
             initiator_depth: id.initiator_depth,
-            flow_control: byte(rep::FLOW_CONTROL),
+            flow_control: byte(rep::FLOW_CONTROL) != 0,
             retry_count: 0,
             rnr_retry_count: id.rnr_retry_count,
         });
