@@ -1,6 +1,5 @@
 //! A file that one net writes and no other: made anew, and locked as long as its keeper holds it. The processes of the net open
 //! it by its path, and write only if it is still there.
-#![allow(unsafe_code)]
 
 use std::ffi::OsString;
 use std::fs::{File, Metadata, OpenOptions};
@@ -119,6 +118,7 @@ plain! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plain::zeroed;
 
     #[test]
     fn a_file_has_one_writer_and_a_device_many() {
@@ -143,8 +143,7 @@ mod tests {
     fn another_file_of_its_path_is_not_written() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
-        // SAFETY: zero bytes are no place.
-        let place: Box<Place> = unsafe { Box::new_zeroed().assume_init() };
+        let place: Place = zeroed();
         let (_held, made) = make(&path, b"header").unwrap();
         place.note(&path, &made);
         place.open().unwrap().write_all(b"spans!").unwrap();

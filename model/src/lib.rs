@@ -10,6 +10,7 @@
 //! | [`port_name`] | names of ports on command lines: `verbena0/1` |
 //! | [`mod@env`], [`dma`] | what the card core needs from its surroundings |
 //! | [`plain`], `bits` | types for which every bit pattern is valid, as shared memory requires; sets as words |
+//! | `zeroed` | memory that begins as zeros, and costs only what is used of it |
 //! | `islands` | which queue pairs share a lock, and which threads may run at the same time |
 //! | `repair`, `panics` | repair of the cards after a process died; panics that must not go on |
 //! | `allocations`, `eventually` | for tests: counts of allocations, waits with a limit |
@@ -76,3 +77,4 @@ pub mod sim;
 mod steering;
 pub mod wire;
 pub mod world;
+mod zeroed;

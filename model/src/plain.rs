@@ -30,6 +30,12 @@ impl<T: Plain> Plain for UnsafeCell<T> {}
 impl<A: Plain, B: Plain> Plain for (A, B) {}
 impl<A: Plain, B: Plain, C: Plain> Plain for (A, B, C) {}
 
+/// A value of zero bytes.
+pub fn zeroed<T: Plain>() -> T {
+    // SAFETY: every pattern of bytes is a value.
+    unsafe { MaybeUninit::zeroed().assume_init() }
+}
+
 /// Declares structs plain, with all of their fields.
 macro_rules! plain {
     ($($type:ident $(<$n:ident>)? { $($field:ident),* $(,)? })*) => {$(

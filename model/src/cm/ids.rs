@@ -2,12 +2,12 @@
 
 use libc::{EINVAL, ENOENT, ENOMEM};
 
-use super::address::Address;
 use super::mad::{header, Mad, GSI_QKEY, GSI_QPN};
 use super::tables::*;
 use crate::env::Env;
 use crate::gids::GidEntry;
 use crate::packet::{PortId, PORTS};
+use crate::plain::{zeroed, Flag};
 use crate::wire::{psn, Operation, Transport};
 
 /// A result with an errno value.
@@ -82,7 +82,8 @@ impl<E: Env> Manager<'_, E> {
         let slot = self.cm.slots.ids.take(1..IDS, |i| ids[i].used.get()).ok_or(ENOMEM)?;
         let id = &mut self.cm.ids[slot];
         let generation = id.generation.wrapping_add(1);
-        *id = Id { used: true.into(), generation, channel, space, qp_type, uid, ..NEW };
+        let (used, lifetime) = (true.into(), PACKET_LIFETIME);
+        *id = Id { used, generation, channel, space, qp_type, uid, lifetime, way: NOWHERE, ..zeroed() };
         // Never the same twice in a row, and in simulated time the same in every run.
         let name = self.name(slot as u16);
         self.cm.ids[slot].rq_psn = (name.wrapping_mul(0x9e37_79b1) >> 8) & psn::MASK;
@@ -271,58 +272,11 @@ pub fn transaction(mad: &Mad) -> u64 {
 
 /// No way.
 pub const NOWHERE: Way = Way {
-    known: crate::plain::Flag::NO,
+    known: Flag::NO,
     sgid_index: 0,
     traffic_class: 0,
     flow_label: 0,
     from: PortId { card: 0, port: 0 },
     to: PortId::NOBODY,
     dgid: [0; 16],
-};
-
-const NEW: Id = {
-    use crate::plain::Flag;
-    Id {
-        used: Flag::NO,
-        unseen: Flag::NO,
-        state: state::IDLE,
-        comm: comm::IDLE,
-        qp_type: 0,
-        tos: 0,
-        ack_timeout: 0,
-        ack_timeout_set: Flag::NO,
-        lifetime: PACKET_LIFETIME,
-        reuse: Flag::NO,
-        afonly: Flag::NO,
-        afonly_set: Flag::NO,
-        srq: Flag::NO,
-        mtu: 0,
-        responder_resources: 0,
-        initiator_depth: 0,
-        retry_count: 0,
-        rnr_retry_count: 0,
-        qp_timeout: 0,
-        timeout: 0,
-        tries: 0,
-        max_tries: 0,
-        channel: 0,
-        space: 0,
-        generation: 0,
-        reported: 0,
-        backlog: 0,
-        uid: 0,
-        source: Address::NONE,
-        destination: Address::NONE,
-        way: NOWHERE,
-        rq_psn: 0,
-        sq_psn: 0,
-        qpn: 0,
-        remote_qpn: 0,
-        qkey: 0,
-        remote_guid: 0,
-        transaction: 0,
-        service: 0,
-        patience: 0,
-        message: Mad::EMPTY,
-    }
 };

@@ -262,9 +262,6 @@ pub struct Mad {
 }
 
 impl Mad {
-    /// No message.
-    pub const EMPTY: Mad = Mad { bytes: [0; BYTES] };
-
     /// A message without content.
     pub fn new(attribute: u16, transaction: u64) -> Mad {
         let mut mad = Mad { bytes: [0; BYTES] };

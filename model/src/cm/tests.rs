@@ -1,5 +1,4 @@
 //! Two programs and the manager, without cards: whole connections, and bytes that nobody should send.
-#![allow(unsafe_code)]
 
 mod late;
 mod linux;
@@ -20,6 +19,7 @@ use crate::dma::{Addr, Atomic, DmaFault, Pieces, Undelivered};
 use crate::env::Env;
 use crate::gids::{GidEntry, GidTables};
 use crate::packet::{Packet, Payload, PortId};
+use crate::zeroed::Zeroed;
 
 /// Surroundings that carry datagrams only.
 #[derive(Default)]
@@ -101,7 +101,7 @@ impl Env for Surroundings {
 }
 
 struct World {
-    cm: Box<Cm>,
+    cm: Zeroed<Cm>,
     gids: GidTables,
     env: Surroundings,
     /// Ports that lead outside.
@@ -113,9 +113,7 @@ struct World {
 
 impl World {
     fn new() -> World {
-        // SAFETY: zero is a value of all that is plain, and the memory is of a box's layout.
-        let cm =
-            unsafe { Box::from_raw(std::alloc::alloc_zeroed(std::alloc::Layout::new::<Cm>()).cast::<Cm>()) };
+        let cm = Zeroed::new().unwrap();
         let (gids, env, outside) = (GidTables::at_start(2), Surroundings::default(), OutsidePorts::default());
         World { cm, gids, env, outside, seen: Vec::new(), port: PortSetting::default() }
     }

@@ -92,15 +92,14 @@ impl Qp {
 }
 
 #[cfg(test)]
-#[allow(unsafe_code)]
 mod tests {
     use super::*;
+    use crate::plain::zeroed;
 
     #[test]
     fn an_error_of_what_was_answered_after_all_is_none() {
         // Two WQEs of a packet each were sent; going back, the first is sent again, and the second cannot be.
-        // SAFETY: zero bytes are a free slot.
-        let mut qp: Qp = unsafe { core::mem::zeroed() };
+        let mut qp: Qp = zeroed();
         (qp.sq_mask, qp.mtu_log) = (7, 10);
         (qp.req.cur, qp.req.psn) = (2, 2);
         qp.go_back();

@@ -163,13 +163,12 @@ plain! {
 }
 
 #[cfg(test)]
-#[allow(unsafe_code)]
 mod tests {
     use super::*;
+    use crate::zeroed::Zeroed;
 
-    fn area() -> Box<LateArea> {
-        // SAFETY: of its layout; zeroes are an area without frames.
-        unsafe { Box::from_raw(std::alloc::alloc_zeroed(std::alloc::Layout::new::<LateArea>()).cast()) }
+    fn area() -> Zeroed<LateArea> {
+        Zeroed::new().unwrap()
     }
 
     fn held(due: u64, byte: u8) -> Held {

@@ -1,14 +1,12 @@
-#![allow(unsafe_code)]
-
 use super::*;
+use crate::zeroed::Zeroed;
 
 const A: PortId = PortId { card: 0, port: 0 };
 const B: PortId = PortId { card: 1, port: 1 };
 const ALL_OF_IT: View = View { port: None, qpn: None, snaplen: 65_535 };
 
-fn live() -> Box<Live> {
-    // SAFETY: zeroes are valid.
-    unsafe { Box::from_raw(std::alloc::alloc_zeroed(std::alloc::Layout::new::<Live>()).cast()) }
+fn live() -> Zeroed<Live> {
+    Zeroed::new().unwrap()
 }
 
 fn seen(way: (PortId, PortId), received: bool) -> Seen {

@@ -1,6 +1,5 @@
 //! Any rules and frames, beside a search that compares field by field; any hash, beside one of single bits; checksums of any
 //! bytes.
-#![allow(unsafe_code)]
 
 use fpga_regs::{FlowContext, FlowKind, HashFields, HASH_KEY};
 use proptest::prelude::*;
@@ -9,6 +8,7 @@ use proptest::sample::select;
 use super::{toeplitz, Fields, Rules};
 use crate::wire::checksum::Checksums;
 use crate::wire::corpus;
+use crate::zeroed::Zeroed;
 
 /// What a frame has, in few enough values that rules meet it. An address of IPv4 is the last four bytes.
 #[derive(Clone, Debug)]
@@ -164,8 +164,7 @@ proptest! {
         frames in prop::collection::vec(known(), 1..10),
         recovers: bool,
     ) {
-        // SAFETY: zero bytes are no rules.
-        let mut rules: Box<Rules> = unsafe { Box::new_zeroed().assume_init() };
+        let mut rules = Zeroed::<Rules>::new().unwrap();
         let mut there = vec![true; made.len()];
         let drops = |n: usize| dropping >> n & 1 == 1 && made[n].2 == FlowKind::NORMAL && !made[n].4;
         for (n, (of, asked, kind, priority, copy)) in made.iter().enumerate() {

@@ -1,13 +1,12 @@
 //! Which rules take a frame.
-#![allow(unsafe_code)]
 
 use super::*;
 use crate::packet::PortId;
 use crate::steering::{Copies, Copy};
+use crate::zeroed::Zeroed;
 
-fn rules(of: &[(FlowContext, u16)]) -> Box<Rules> {
-    // SAFETY: zero bytes are no rules.
-    let mut rules: Box<Rules> = unsafe { Box::new_zeroed().assume_init() };
+fn rules(of: &[(FlowContext, u16)]) -> Zeroed<Rules> {
+    let mut rules = Zeroed::<Rules>::new().unwrap();
     for (context, qp) in of {
         rules.add(context, 0, *qp).expect("room");
     }

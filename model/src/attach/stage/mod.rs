@@ -10,7 +10,7 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `room` | zeroed memory for any number of cards |
+//! | `room` | any number of cards |
 //! | `state` | events, turns and memory |
 //! | `card`, `buffer` | the driver's backend; memory for actors |
 

@@ -1,86 +1,12 @@
-//! Zeroed memory that costs only what is used of it.
-#![allow(unsafe_code)]
+//! What a net of any number of cards is. It costs only what is used of it.
 
-use std::alloc::Layout;
 use std::io;
-use std::ops::{Deref, DerefMut};
 
 use crate::cells::{Bells, Interrupts};
-use crate::device::Device;
 use crate::link::LinkArea;
-use crate::plain::Plain;
-use crate::sim::state::{CardTime, Sim, SimOf};
-use crate::world::{World, WorldOf};
-
-/// A value in a mapping of its own, which began as zeroes.
-pub(super) struct Zeroed<T: ?Sized> {
-    at: *mut T,
-    bytes: usize,
-}
-
-// SAFETY: it owns the value, like a box.
-unsafe impl<T: ?Sized + Send> Send for Zeroed<T> {}
-
-/// A mapping of zeroes, of which only the pages take memory that are written.
-fn map(layout: Layout) -> io::Result<(*mut u8, usize)> {
-    assert!(layout.align() <= 4096, "a page is aligned enough");
-    let bytes = layout.size().max(1);
-    let (access, flags) =
-        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
-    // SAFETY: a new mapping at an address of the kernel's choice.
-    let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, -1, 0) };
-    if at == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    // A page of 2 MiB for each place that is used would be hundreds of times as much.
-    // SAFETY: advice about our own mapping.
-    unsafe { libc::madvise(at, bytes, libc::MADV_NOHUGEPAGE) };
-    Ok((at.cast(), bytes))
-}
-
-/// The layout of a struct whose last field, a slice, has `count` items, and which is `empty` without any.
-fn with_tail<T>(empty: Layout, offset: usize, count: usize) -> Layout {
-    let tail = Layout::array::<T>(count).expect("it fits into the address space");
-    let bytes = offset + tail.size();
-    Layout::from_size_align(bytes, empty.align()).expect("it fits into the address space").pad_to_align()
-}
-
-impl<T: Plain> Zeroed<T> {
-    fn new() -> io::Result<Self> {
-        let (at, bytes) = map(Layout::new::<T>())?;
-        Ok(Zeroed { at: at.cast(), bytes })
-    }
-}
-
-impl<T: Plain> Zeroed<[T]> {
-    fn of(count: usize) -> io::Result<Self> {
-        let (at, bytes) = map(Layout::array::<T>(count).expect("it fits into the address space"))?;
-        Ok(Zeroed { at: std::ptr::slice_from_raw_parts_mut(at.cast(), count), bytes })
-    }
-}
-
-impl<T: ?Sized> Deref for Zeroed<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        // SAFETY: of the type's size, and all of its bytes are a value: they were zeroes, of a type that is plain.
-        unsafe { &*self.at }
-    }
-}
-
-impl<T: ?Sized> DerefMut for Zeroed<T> {
-    fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, and borrowed for writing.
-        unsafe { &mut *self.at }
-    }
-}
-
-impl<T: ?Sized> Drop for Zeroed<T> {
-    fn drop(&mut self) {
-        // SAFETY: our own mapping; what is plain needs no drop.
-        unsafe { libc::munmap(self.at.cast(), self.bytes) };
-    }
-}
+use crate::sim::state::Sim;
+use crate::world::World;
+use crate::zeroed::Zeroed;
 
 /// All that a net of cards is.
 pub(super) struct Room {
@@ -94,29 +20,13 @@ pub(super) struct Room {
 impl Room {
     /// Of `count` cards.
     pub fn new(count: usize) -> io::Result<Room> {
-        let empty = Layout::new::<WorldOf<[Device; 0]>>();
-        let offset = std::mem::offset_of!(WorldOf<[Device; 0]>, cards);
-        let (at, bytes) = map(with_tail::<Device>(empty, offset, count))?;
-        let at = std::ptr::slice_from_raw_parts_mut(at.cast::<Device>(), count) as *mut World;
-        let world = Zeroed { at, bytes };
-        let empty = Layout::new::<SimOf<[CardTime; 0]>>();
-        let offset = std::mem::offset_of!(SimOf<[CardTime; 0]>, cards);
-        let (at, bytes) = map(with_tail::<CardTime>(empty, offset, count))?;
-        let at = std::ptr::slice_from_raw_parts_mut(at.cast::<CardTime>(), count) as *mut Sim;
-        let sim = Zeroed { at, bytes };
         Ok(Room {
-            world,
-            sim,
+            world: Zeroed::<World>::of_cards(count)?,
+            sim: Zeroed::<Sim>::of_cards(count)?,
             bells: Zeroed::of(count)?,
             interrupts: Zeroed::of(count)?,
             link: Zeroed::new()?,
         })
-    }
-
-    /// Bytes of address space.
-    #[cfg(test)]
-    pub fn bytes(&self) -> usize {
-        self.world.bytes + self.sim.bytes + self.bells.bytes + self.interrupts.bytes + self.link.bytes
     }
 }
 
@@ -125,14 +35,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_has_the_size_of_its_type() {
-        for count in [0, 1, 5] {
-            let room = Room::new(count).unwrap();
-            assert_eq!(size_of_val(&*room.world), room.world.bytes);
-            assert_eq!(size_of_val(&*room.sim), room.sim.bytes);
-            assert_eq!((room.world.cards.len(), room.sim.cards.len()), (count, count));
-        }
-        let card = Room::new(2).unwrap().bytes() - Room::new(1).unwrap().bytes();
+    fn a_card_takes_little_of_the_address_space() {
+        let bytes = |count| {
+            let Room { world, sim, bells, interrupts, link } = &Room::new(count).unwrap();
+            let cards = size_of_val(&**world) + size_of_val(&**sim);
+            cards + size_of_val(&**bells) + size_of_val(&**interrupts) + size_of_val(&**link)
+        };
+        let card = bytes(2) - bytes(1);
         println!("{card} bytes of address space a card");
         assert!(card < 64 << 20, "{card}");
     }

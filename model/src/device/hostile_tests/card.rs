@@ -1,5 +1,4 @@
 //! A card with queue pairs that are at work, and what must hold of them.
-#![allow(unsafe_code)]
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,6 +19,7 @@ use crate::encapsulation::Encapsulation;
 use crate::link::frames::MAX_ROCE_FRAME;
 use crate::packet::{Packet, Payload, PortId};
 use crate::wire::{psn, Extra, Operation, Syndrome, Transport};
+use crate::zeroed::Zeroed;
 
 /// The queue pairs: their numbers begin here.
 pub const FIRST: usize = 16;
@@ -60,8 +60,7 @@ pub struct Card {
 
 impl Card {
     pub fn new(start: u32, grants: Access, reorder: u32) -> Card {
-        // SAFETY: zero bytes are a card that was not initialised.
-        let mut card: Zeroed<Device> = unsafe { Zeroed::new() };
+        let mut card: Zeroed<Device> = Zeroed::new().expect("address space");
         card.init(0, 2, CardLimits::default(), Default::default());
         card.reorder.set_limit(reorder);
         card.attach(OWN).expect("a function");

@@ -1,17 +1,14 @@
 //! Memory, doorbells and a clock for a card alone. What it sends is dropped.
-#![allow(unsafe_code)]
 
 use std::collections::VecDeque;
-use std::ops::{Deref, DerefMut};
-use std::ptr::{null_mut, NonNull};
 
 use fpga_regs::Access;
-use rustix::mm::{madvise, mmap_anonymous, munmap, Advice, MapFlags, ProtFlags};
 
 use crate::cells::Bells;
 use crate::dma::{Addr, Atomic, DmaFault, Pieces, Undelivered};
 use crate::env::Env;
 use crate::packet::{Packet, Payload};
+use crate::zeroed::Zeroed;
 
 /// The process with the queues and the memory.
 pub const OWN: u16 = 1;
@@ -63,48 +60,9 @@ pub struct Surroundings {
     again: VecDeque<usize>,
 }
 
-/// Something of zero bytes, of which few are used: its pages take no memory before. (A box that is aligned is filled.)
-pub struct Zeroed<T>(NonNull<T>);
-
-impl<T> Zeroed<T> {
-    /// # Safety
-    /// Zero bytes are a value.
-    pub unsafe fn new() -> Self {
-        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
-        // SAFETY: new pages, which nothing else refers to.
-        let at = unsafe { mmap_anonymous(null_mut(), size_of::<T>(), access, flags) }.expect("address space");
-        // SAFETY: as above. Huge pages would take long to fill.
-        unsafe { madvise(at, size_of::<T>(), Advice::LinuxNoHugepage) }.expect("advice");
-        Zeroed(NonNull::new(at.cast()).expect("no null"))
-    }
-}
-
-impl<T> Deref for Zeroed<T> {
-    type Target = T;
-    fn deref(&self) -> &T {
-        // SAFETY: mapped, and a value by the promise of `new`.
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl<T> DerefMut for Zeroed<T> {
-    fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above.
-        unsafe { self.0.as_mut() }
-    }
-}
-
-impl<T> Drop for Zeroed<T> {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `new`, and not used after this.
-        unsafe { munmap(self.0.as_ptr().cast(), size_of::<T>()) }.expect("unmapped");
-    }
-}
-
 impl Surroundings {
     pub fn new() -> Surroundings {
-        // SAFETY: zero is a value of every counter.
-        let bells = unsafe { Zeroed::new() };
+        let bells = Zeroed::new().expect("address space");
         let memory = vec![MEMORY; BYTES];
         let (touched, watched, again) = Default::default();
         Surroundings {

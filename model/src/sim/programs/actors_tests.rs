@@ -1,14 +1,12 @@
-#![allow(unsafe_code)]
-
 use super::*;
 use crate::dma::Addr;
+use crate::zeroed::Zeroed;
 
 const LOOKAHEAD: u64 = 100;
 
 /// A simulation with two processes of one thread each, at time 1000.
-fn two() -> Box<Sim> {
-    // SAFETY: zero bytes are a simulation that is switched off.
-    let mut sim: Box<Sim> = unsafe { Box::<crate::sim::state::SharedSim>::new_zeroed().assume_init() };
+fn two() -> Zeroed<Sim> {
+    let mut sim = Zeroed::<Sim>::of_cards(1).unwrap();
     sim.profile.pcie.mmio_ps = LOOKAHEAD;
     for member in 0..2 {
         let at = sim.join(member, 1, u32::from(member)).expect("a place");

@@ -270,10 +270,10 @@ impl Sim {
 }
 
 #[cfg(test)]
-#[allow(unsafe_code)]
 mod tests {
     use super::*;
     use crate::plain::Flag;
+    use crate::zeroed::Zeroed;
 
     fn at(iova: u64) -> Addr {
         Addr { iova, domain: 3 }
@@ -294,8 +294,7 @@ mod tests {
 
     #[test]
     fn completions_of_a_ring_are_taken_once() {
-        // SAFETY: zero bytes are a simulation that is switched off.
-        let mut sim: Box<Sim> = unsafe { Box::<crate::sim::state::SharedSim>::new_zeroed().assume_init() };
+        let mut sim = Zeroed::<Sim>::of_cards(1).unwrap();
         for (iova, value) in [(0x1000, 1), (0x1040, 2), (0x2000, 3)] {
             let event = Event::Short { to: at(iova), len: 64, entry: true.into(), bytes: [value; 64] };
             sim.events.put(Kept::new(event)).expect("room");
@@ -312,8 +311,7 @@ mod tests {
 
     #[test]
     fn payload_of_a_process_is_taken_in_its_order() {
-        // SAFETY: zero bytes are a simulation that is switched off.
-        let mut sim: Box<Sim> = unsafe { Box::<crate::sim::state::SharedSim>::new_zeroed().assume_init() };
+        let mut sim = Zeroed::<Sim>::of_cards(1).unwrap();
         let slot = sim.slots.take().expect("room");
         sim.slots.get_mut(slot).refs = 1;
         sim.payload[slot as usize][..8].copy_from_slice(&[0, 1, 2, 3, 4, 5, 6, 7]);
@@ -330,8 +328,7 @@ mod tests {
 
     #[test]
     fn later_writes_cover_earlier_ones_until_they_have_happened() {
-        // SAFETY: zero bytes are a simulation that is switched off.
-        let mut sim: Box<Sim> = unsafe { Box::<crate::sim::state::SharedSim>::new_zeroed().assume_init() };
+        let mut sim = Zeroed::<Sim>::of_cards(1).unwrap();
         let first = short(&mut sim, 100, 1);
         let second = short(&mut sim, 102, 2);
         assert_eq!(read(&sim, 98), [0, 0, 1, 1, 2, 2, 2, 2]);
