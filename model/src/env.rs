@@ -20,6 +20,9 @@ pub trait Env {
     /// Time passes whether or not programs use the cards: ports can become one by LACP.
     const NEGOTIATES: bool = false;
 
+    /// Writes a word of the [`journal`](crate::journal) before what it names is changed, where the process may die at any
+    /// instruction. (In simulated time whoever executes an event does that.)
+    fn note(&mut self, _word: u64) {}
     /// Time in nanoseconds, monotonic.
     fn now(&mut self) -> u64;
     /// DMA read.
@@ -27,17 +30,17 @@ pub trait Env {
     /// DMA read of 64-bit words (little endian).
     fn words<const N: usize>(&mut self, from: Addr) -> Result<[u64; N], DmaFault>;
     /// A hint that a later DMA read will need this memory.
-    fn prefetch(&mut self, at: Addr);
+    fn prefetch(&mut self, _at: Addr) {}
     /// DMA write.
     fn write(&mut self, to: Addr, from: &[u8]) -> Result<(), DmaFault>;
     /// DMA write of a queue entry (little endian, at most 64 bytes): its last word (with the phase bit) becomes
     /// visible after the rest and after all earlier DMA writes.
     fn publish<const N: usize>(&mut self, to: Addr, entry: [u64; N]) -> Result<(), DmaFault>;
     /// Completes all writes to a ring of `len` bytes that are still in flight, and those before them. Nothing will be
-    /// written to the ring after this.
-    fn settle(&mut self, ring: Addr, len: u64);
+    /// written to the ring after this. There are such writes in simulated time only.
+    fn settle(&mut self, _ring: Addr, _len: u64) {}
     /// Completes all writes of payload to a process ([`Addr::process`]), or to a card's memory, that are still in flight.
-    fn settle_payload(&mut self, process: u16);
+    fn settle_payload(&mut self, _process: u16) {}
     /// Atomic read-modify-write of eight bytes (host order); returns the original value.
     fn atomic(&mut self, at: Addr, op: Atomic) -> Result<u64, DmaFault>;
     /// DMA read of pieces of memory into a payload that stays until the packet that carries it is delivered.
@@ -113,9 +116,11 @@ pub trait Env {
 
     /// The doorbells of a card.
     fn bells(&self, card: u16) -> &Bells;
-    /// Whether the event of an armed CQ is held back when it reports `held` completions; if so, the environment calls
+    /// Whether, in simulated time, the event of an armed CQ is held back when it reports `held` completions; if so, the environment calls
     /// [`held_event`](crate::device::Device::held_event) when it is due.
-    fn holds_event(&mut self, card: u16, cqn: u16, arming: u32, held: u32) -> bool;
+    fn holds_event(&mut self, _card: u16, _cqn: u16, _arming: u32, _held: u32) -> bool {
+        false
+    }
     /// Raises an interrupt of a function.
     fn interrupt(&mut self, card: u16, function: u16, vector: u8);
     /// Whether the process whose memory a DMA domain is still exists.

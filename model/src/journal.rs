@@ -1,13 +1,5 @@
 //! The journal of a segment is one word for crash recovery: which queue pair is being changed.
 
-use crate::env::Env;
-
-/// An environment whose process may die at any instruction.
-pub trait Journal: Env {
-    /// Writes a word of the journal, before what it names is changed.
-    fn note(&mut self, word: u64);
-}
-
 /// Something is being changed.
 const OPEN: u64 = 1 << 63;
 /// Its peer too.

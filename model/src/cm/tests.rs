@@ -63,15 +63,12 @@ impl Env for Surroundings {
     fn words<const N: usize>(&mut self, _: Addr) -> core::result::Result<[u64; N], DmaFault> {
         unreachable!()
     }
-    fn prefetch(&mut self, _: Addr) {}
     fn write(&mut self, _: Addr, _: &[u8]) -> core::result::Result<(), DmaFault> {
         unreachable!()
     }
     fn publish<const N: usize>(&mut self, _: Addr, _: [u64; N]) -> core::result::Result<(), DmaFault> {
         unreachable!()
     }
-    fn settle(&mut self, _: Addr, _: u64) {}
-    fn settle_payload(&mut self, _: u16) {}
     fn atomic(&mut self, _: Addr, _: Atomic) -> core::result::Result<u64, DmaFault> {
         unreachable!()
     }
@@ -91,9 +88,6 @@ impl Env for Surroundings {
     fn watch(&mut self, _: u16, _: u16) {}
     fn bells(&self, _: u16) -> &Bells {
         unreachable!()
-    }
-    fn holds_event(&mut self, _: u16, _: u16, _: u32, _: u32) -> bool {
-        false
     }
     fn exists(&mut self, _: u16) -> bool {
         true

@@ -22,7 +22,7 @@ const SOLICITED: Packet = Packet { solicited: true, ..Packet::BLANK };
 pub(crate) trait Lane {
     /// As [`Express::generation`].
     fn generation(&self) -> u64;
-    /// As [`Journal::note`](crate::journal::Journal::note).
+    /// As [`Env::note`](crate::env::Env::note).
     fn note(&mut self, word: u64);
     /// The producer index of a receive queue.
     fn rq_producer(&mut self, card: u16, qp: u16) -> u32;

@@ -19,8 +19,8 @@ mod piece;
 mod route;
 
 use crate::dma::Addr;
+use crate::env::Env;
 use crate::here::Here;
-use crate::journal::Journal;
 use crate::world::World;
 
 pub use flows::Flows;
@@ -30,7 +30,7 @@ pub use route::Route;
 use lane::Within;
 
 /// What the express lane needs from its surroundings, beside what a card needs.
-pub trait Express: Journal {
+pub trait Express: Env {
     /// Grows with each [`forget_routes`](Express::forget_routes) of any process, and when the DMA maps change.
     fn generation(&self) -> u64;
     /// Makes every [`Route`] void, before anything but a plain message changes a card.

@@ -16,14 +16,15 @@ use super::{frames, route};
 use crate::bonds;
 use crate::device::MULTICAST_QPN;
 use crate::dma::DmaFault;
+use crate::env::Env;
 use crate::frames::Frame;
-use crate::journal::{self, Journal};
+use crate::journal;
 use crate::packet::{Packet, Payload, PortId};
 use crate::wire::{frame, DropReason, EncodeError, Icrc, Path, Transport};
 use crate::world::World;
 
 /// What the wire needs from the environment in addition to what a card needs.
-pub trait LinkEnv: Journal {
+pub trait LinkEnv: Env {
     /// Reads bytes of a payload at its sender, starting at byte `offset`.
     fn fetch(&mut self, payload: &Payload, offset: usize, to: &mut [u8]) -> Result<(), DmaFault>;
     /// Stores the payload of a received frame until the next call.

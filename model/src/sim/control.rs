@@ -43,7 +43,6 @@ impl<'a> Env for ControlEnv<'_, 'a> {
     simulated! {
         fn now(&mut self) -> u64;
         fn read(&mut self, from: Addr, to: &mut [u8]) -> Result<(), DmaFault>;
-        fn prefetch(&mut self, at: Addr);
         fn atomic(&mut self, at: Addr, op: Atomic) -> Result<u64, DmaFault>;
         fn gather(&mut self, pieces: &Pieces) -> Result<Payload, DmaFault>;
         fn hold(&mut self, bytes: &[u8]) -> Payload;
@@ -68,11 +67,6 @@ impl<'a> Env for ControlEnv<'_, 'a> {
 
     fn bells(&self, card: u16) -> &Bells {
         self.env.bells(card)
-    }
-
-    /// Events are moderated only when the simulation runs the card.
-    fn holds_event(&mut self, _: u16, _: u16, _: u32, _: u32) -> bool {
-        false
     }
 
     fn settle(&mut self, ring: Addr, len: u64) {

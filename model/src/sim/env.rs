@@ -170,8 +170,6 @@ impl Env for SimEnv<'_> {
         Ok(bytes.map(u64::from_le_bytes))
     }
 
-    fn prefetch(&mut self, _: Addr) {}
-
     fn write(&mut self, to: Addr, from: &[u8]) -> Result<(), DmaFault> {
         let now = self.sim.now;
         for (i, piece) in from.chunks(SHORT).enumerate() {
@@ -256,11 +254,6 @@ impl Env for SimEnv<'_> {
     fn ends_turn(&self, executed: u32) -> bool {
         executed != 0
     }
-
-    /// Control operations run in the other environment.
-    fn settle(&mut self, _: Addr, _: u64) {}
-
-    fn settle_payload(&mut self, _: u16) {}
 
     fn bells(&self, card: u16) -> &Bells {
         &self.bells[card as usize]

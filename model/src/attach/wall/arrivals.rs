@@ -13,7 +13,7 @@ use super::scratch::Again;
 use crate::cm::mad::GSI_QPN;
 use crate::device::{Counters, Device, Outcome, MULTICAST_QPN};
 use crate::env::Env;
-use crate::journal::{self, Journal};
+use crate::journal;
 use crate::link::outside::{Arrival, Arrivals, Drop, OutsidePort};
 use crate::packet::{Packet, PortId, CONGESTION, PORTS};
 use crate::segment::{Entry, Label, LockError, Segment};

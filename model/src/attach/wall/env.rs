@@ -168,6 +168,11 @@ impl Env for WallEnv<'_> {
     const TAKES_PAGES: bool = true;
     const NEGOTIATES: bool = true;
 
+    #[inline(always)]
+    fn note(&mut self, word: u64) {
+        self.guard.control().write_journal(word);
+    }
+
     fn now(&mut self) -> u64 {
         now_ns()
     }
@@ -241,11 +246,6 @@ impl Env for WallEnv<'_> {
         self.net.atomics.give(self.guard);
         result
     }
-
-    /// Writes take no time here.
-    fn settle(&mut self, _: Addr, _: u64) {}
-
-    fn settle_payload(&mut self, _: u16) {}
 
     fn gather(&mut self, pieces: &Pieces) -> Result<Payload, DmaFault> {
         let stash = self.buffer(pieces.len() as usize);
@@ -346,11 +346,6 @@ impl Env for WallEnv<'_> {
 
     fn notification_interval(&self) -> Option<u64> {
         Some(NOTIFICATION_INTERVAL)
-    }
-
-    /// The moderation of interrupts is part of simulated time.
-    fn holds_event(&mut self, _: u16, _: u16, _: u32, _: u32) -> bool {
-        false
     }
 
     fn interrupt(&mut self, card: u16, function: u16, vector: u8) {

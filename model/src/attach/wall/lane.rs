@@ -6,15 +6,7 @@ use super::env::WallEnv;
 use crate::dma::Addr;
 use crate::express::{Express, Flows, Route};
 use crate::here::Here;
-use crate::journal::Journal;
 use crate::segment::{Backing, ALL};
-
-impl Journal for WallEnv<'_> {
-    #[inline(always)]
-    fn note(&mut self, word: u64) {
-        self.guard.control().write_journal(word);
-    }
-}
 
 impl Express for WallEnv<'_> {
     #[inline(always)]

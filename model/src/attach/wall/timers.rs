@@ -11,7 +11,8 @@ use std::time::Duration;
 use super::runner::Runner;
 use super::scratch::Again;
 use crate::cells::QpBells;
-use crate::journal::{self, Journal};
+use crate::env::Env;
+use crate::journal;
 use crate::segment::{now_ns, Entry, Island, LockError, Segment};
 use crate::world::World;
 

@@ -114,7 +114,6 @@ impl Env for Surroundings {
         let bytes = self.place(from, 8 * N)?;
         Ok(std::array::from_fn(|n| u64::from_le_bytes(*bytes[8 * n..].first_chunk().expect("8 bytes"))))
     }
-    fn prefetch(&mut self, _: Addr) {}
     fn write(&mut self, to: Addr, from: &[u8]) -> Result<(), DmaFault> {
         self.place(to, from.len())?.copy_from_slice(from);
         self.touched.push((to.iova, from.len() as u64));
@@ -125,8 +124,6 @@ impl Env for Surroundings {
         self.place(to, bytes.len())?.copy_from_slice(&bytes);
         Ok(())
     }
-    fn settle(&mut self, _: Addr, _: u64) {}
-    fn settle_payload(&mut self, _: u16) {}
     fn atomic(&mut self, at: Addr, op: Atomic) -> Result<u64, DmaFault> {
         let place = self.place(at, 8)?;
         let original = u64::from_le_bytes(*place.first_chunk().expect("8 bytes"));
@@ -175,9 +172,6 @@ impl Env for Surroundings {
     fn timer(&mut self, _: u64) {}
     fn bells(&self, _: u16) -> &Bells {
         &self.bells
-    }
-    fn holds_event(&mut self, _: u16, _: u16, _: u32, _: u32) -> bool {
-        false
     }
     fn interrupt(&mut self, _: u16, _: u16, _: u8) {}
     fn exists(&mut self, domain: u16) -> bool {
