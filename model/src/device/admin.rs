@@ -8,8 +8,7 @@ use fpga_regs::{
 };
 
 use super::defect::Defect;
-use super::modify::Refused;
-use super::objects::refused;
+use super::modify::{Refused, FULL, IN_USE, NOT_FOUND, UNREACHED};
 use super::tables::*;
 use super::Device;
 use crate::dma::Addr;
@@ -62,21 +61,21 @@ impl Device {
 
     fn mailbox<const N: usize>(&self, f: u16, c: &Command, env: &mut impl Env) -> Result<[u8; N], Refused> {
         if (c.in_len() as usize) < N {
-            return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_MAILBOX);
+            return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_MAILBOX));
         }
         let mut bytes = [0u8; N];
         let at = Addr { iova: c.in_iova(), domain: self.functions[f as usize].domain };
-        env.read(at, &mut bytes).map_err(|_| (AdminStatus::DMA_ERROR, Syndrome::BAD_IOVA))?;
+        env.read(at, &mut bytes).map_err(|_| UNREACHED)?;
         Ok(bytes)
     }
 
     fn answer_mailbox(&self, f: u16, c: &Command, bytes: &[u8], env: &mut impl Env) -> Result<(), Refused> {
         if (c.out_len() as usize) < bytes.len() {
-            return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_MAILBOX);
+            return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_MAILBOX));
         }
         let iova = c.out_iova().wrapping_add(self.dma_slip());
         let at = Addr { iova, domain: self.functions[f as usize].domain };
-        env.write(at, bytes).map_err(|_| (AdminStatus::DMA_ERROR, Syndrome::BAD_IOVA))
+        env.write(at, bytes).map_err(|_| UNREACHED)
     }
 
     fn execute_command(
@@ -99,7 +98,7 @@ impl Device {
             AdminOpcode::FREE_PD => {
                 let pd = self.check_pd(f, object)?;
                 if self.pds[pd].users != 0 {
-                    return refused(AdminStatus::IN_USE, Syndrome::STILL_USED);
+                    return Err(IN_USE);
                 }
                 self.pds[pd].used = false.into();
             }
@@ -116,7 +115,7 @@ impl Device {
                 let kind = match c.param1() {
                     1 => key_kind::MW1,
                     2 => key_kind::MW2,
-                    _ => return refused(AdminStatus::NOT_SUPPORTED, OK),
+                    _ => return Err((AdminStatus::NOT_SUPPORTED, OK)),
                 };
                 let pd = self.check_pd(f, c.param0() as u32)?;
                 let k = self.new_key(f, kind, pd as u32)?;
@@ -136,7 +135,7 @@ impl Device {
                 let eqs = &mut self.functions[f as usize].eqs;
                 match eqs.get_mut(object as usize) {
                     Some(eq) if eq.used.get() => eq.used = false.into(),
-                    _ => return refused(AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT),
+                    _ => return Err(NOT_FOUND),
                 }
             }
             AdminOpcode::CREATE_CQ => {
@@ -156,7 +155,7 @@ impl Device {
             AdminOpcode::DESTROY_CQ => {
                 let cq = self.check_cq(f, object)?;
                 if self.cqs[cq].users != 0 {
-                    return refused(AdminStatus::IN_USE, Syndrome::STILL_USED);
+                    return Err(IN_USE);
                 }
                 self.cqs[cq].used = false.into();
             }
@@ -168,7 +167,7 @@ impl Device {
                 let s = self.check_srq(f, object)?;
                 let context = SrqContext::from_bytes(&self.mailbox(f, c, env)?);
                 if context.limit() > self.srqs[s].mask + 1 {
-                    return refused(AdminStatus::BAD_PARAM, Syndrome::ATTR_RANGE);
+                    return Err((AdminStatus::BAD_PARAM, Syndrome::ATTR_RANGE));
                 }
                 self.srqs[s].limit = context.limit();
                 self.check_srq_limit(s as u16, env);
@@ -189,7 +188,7 @@ impl Device {
             AdminOpcode::DESTROY_SRQ => {
                 let s = self.check_srq(f, object)?;
                 if self.srqs[s].users != 0 {
-                    return refused(AdminStatus::IN_USE, Syndrome::STILL_USED);
+                    return Err(IN_USE);
                 }
                 self.free_srq(s, env);
             }
@@ -222,11 +221,9 @@ impl Device {
                 let q = self.check_qp(f, object)?;
                 match self.qps[q].qp_type {
                     QpType::RAW_PACKET | QpType::RX_HASH if self.rules.any_of(q as u16) => {
-                        return refused(AdminStatus::IN_USE, Syndrome::STILL_USED)
+                        return Err(IN_USE)
                     }
-                    QpType::WQ if self.is_in_table(q) => {
-                        return refused(AdminStatus::IN_USE, Syndrome::STILL_USED)
-                    }
+                    QpType::WQ if self.is_in_table(q) => return Err(IN_USE),
                     QpType::XRC_RECV => self.destroy_held(f, q, c.param0() as u32, env)?,
                     _ => self.free_qp(q, env),
                 }
@@ -240,7 +237,7 @@ impl Device {
                 let q = self.check_qp(f, object)?;
                 let group = self.mcast.iter().position(|g| g.count != 0 && g.gid == c.gid());
                 if !group.is_some_and(|g| self.leave_group(g, q as u16)) {
-                    return refused(AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT);
+                    return Err(NOT_FOUND);
                 }
             }
             AdminOpcode::CREATE_FLOW => {
@@ -266,13 +263,13 @@ impl Device {
             AdminOpcode::DESTROY_TABLE => self.destroy_table(f, object)?,
             AdminOpcode::RESOLVE => match self.resolve((object, c.param2()), &c.gid(), env) {
                 Some(mac) => *reply = reply.with_mac(mac),
-                None => return refused(AdminStatus::NOT_FOUND, Syndrome::NO_ROUTE),
+                None => return Err((AdminStatus::NOT_FOUND, Syndrome::NO_ROUTE)),
             },
             AdminOpcode::ALLOC_PAGE => {
                 let fun = &mut self.functions[f as usize];
                 let page = fun.pages.trailing_ones();
                 if page >= 64 {
-                    return refused(AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL);
+                    return Err(FULL);
                 }
                 fun.pages |= 1 << page;
                 reply.set_object(self.named_page(page));
@@ -280,7 +277,7 @@ impl Device {
             AdminOpcode::FREE_PAGE => {
                 let fun = &mut self.functions[f as usize];
                 if object >= 64 || fun.pages & (1 << object) == 0 {
-                    return refused(AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT);
+                    return Err(NOT_FOUND);
                 }
                 fun.pages &= !(1 << object);
             }
@@ -297,10 +294,8 @@ impl Device {
                 let context = PortContext::from_bytes(&self.mailbox(f, c, env)?);
                 self.set_port(object, c.param0(), &context)?;
             }
-            AdminOpcode::QUERY_PORT | AdminOpcode::QUERY_MW => {
-                return refused(AdminStatus::NOT_SUPPORTED, OK)
-            }
-            _ => return refused(AdminStatus::BAD_OPCODE, OK),
+            AdminOpcode::QUERY_PORT | AdminOpcode::QUERY_MW => return Err((AdminStatus::NOT_SUPPORTED, OK)),
+            _ => return Err((AdminStatus::BAD_OPCODE, OK)),
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use fpga_regs::{
     AdminStatus, HashFields, HashFunction, Mtu, QpContext, QpState, QpType, Syndrome, MAX_FRAME,
 };
 
-use super::modify::Refused;
+use super::modify::{Refused, FULL};
 use super::qp::{IDLE, NO_WQE};
 use super::requester::{PSN_WINDOW, TRAIN_BYTES};
 use super::segment::MAX_TSO;
@@ -127,13 +127,13 @@ impl Device {
 
     /// A place for a QP of this type, and its number.
     fn take_place(&mut self, f: u16, context: &QpContext) -> Result<usize, Refused> {
-        let (qps, full) = (&self.qps, (AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL));
+        let qps = &self.qps;
         let (places, most) = (self.tables.qp.range(), self.limits.max_qp() as usize);
         // With as few places as that, they need not be counted.
         if places.len() >= most && qps[places].iter().filter(|qp| qp.used.get()).count() >= most {
-            return Err(full);
+            return Err(FULL);
         }
-        let q = self.tables.qp.take(FIRST_QP..MAX_QPS, |i| qps[i].used.get()).ok_or(full)?;
+        let q = self.tables.qp.take(FIRST_QP..MAX_QPS, |i| qps[i].used.get()).ok_or(FULL)?;
         let qp = &mut self.qps[q];
         qp.generation = qp.generation.wrapping_add(1);
         qp.qpn = u32::from(qp.generation ^ self.salt) << 16 | q as u32;

@@ -6,8 +6,8 @@
 use fpga_regs::regs::port;
 use fpga_regs::{AdminStatus, EventKind, QpType, Syndrome, XrcdFlags};
 
-use super::modify::Refused;
-use super::objects::{owned, refused};
+use super::modify::{Refused, FULL, IN_USE, NOT_FOUND};
+use super::objects::owned;
 use super::qp::{Qp, IDLE};
 use super::refusal::Refusal;
 use super::tables::*;
@@ -45,13 +45,12 @@ impl Device {
         let same = |x: &&Xrcd| named && x.used.get() && x.key == key && self.realm(x.function) == realm;
         let known = xrcds[self.tables.xrcd.range()].iter().find(same).map(|x| x.domain);
         if known.is_some() && flags.contains(XrcdFlags::EXCLUSIVE) {
-            return refused(AdminStatus::BAD_STATE, Syndrome::STILL_USED);
+            return Err((AdminStatus::BAD_STATE, Syndrome::STILL_USED));
         }
         if named && known.is_none() && !flags.contains(XrcdFlags::CREATE) {
-            return refused(AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT);
+            return Err(NOT_FOUND);
         }
-        let full = (AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL);
-        let x = self.tables.xrcd.take(1..MAX_XRCDS, |i| xrcds[i].used.get()).ok_or(full)?;
+        let x = self.tables.xrcd.take(1..MAX_XRCDS, |i| xrcds[i].used.get()).ok_or(FULL)?;
         let domain = known.unwrap_or_else(|| {
             self.xrc_domains = self.xrc_domains.wrapping_add(1).max(1);
             self.xrc_domains
@@ -79,7 +78,7 @@ impl Device {
     pub(super) fn close_xrcd(&mut self, f: u16, x: u32) -> Result<(), Refused> {
         let x = self.check_xrcd(f, x)?;
         if self.xrcds[x].users != 0 {
-            return refused(AdminStatus::IN_USE, Syndrome::STILL_USED);
+            return Err(IN_USE);
         }
         self.xrcds[x].used = false.into();
         Ok(())
@@ -105,8 +104,7 @@ impl Device {
     /// A place for one more hold.
     pub(super) fn free_hold(&mut self) -> Result<usize, Refused> {
         let holds = &self.holds;
-        let full = (AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL);
-        self.tables.hold.take(0..MAX_HOLDS, |i| holds[i].used.get()).ok_or(full)
+        self.tables.hold.take(0..MAX_HOLDS, |i| holds[i].used.get()).ok_or(FULL)
     }
 
     /// A function holds a QP, by an open domain of its own.
@@ -121,7 +119,7 @@ impl Device {
         let x = self.check_xrcd(f, x)?;
         let domain = self.xrcds[x].domain;
         let of_domain = |&q: &usize| self.qps[q].xrcd == domain;
-        let q = self.find_qp(qpn).filter(of_domain).ok_or((AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT))?;
+        let q = self.find_qp(qpn).filter(of_domain).ok_or(NOT_FOUND)?;
         let h = self.free_hold()?;
         self.hold(h, x, q);
         Ok(())

@@ -2,8 +2,8 @@
 
 use fpga_regs::{AdminStatus, FlowContext, FlowKind, QpType, Syndrome};
 
-use super::modify::Refused;
-use super::objects::{owned, refused};
+use super::modify::{Refused, FULL};
+use super::objects::owned;
 use super::Device;
 use crate::steering::VLANS;
 
@@ -11,23 +11,23 @@ impl Device {
     /// CREATE_FLOW: a rule for a queue pair of function `f`.
     pub(super) fn create_flow(&mut self, f: u16, q: usize, rule: &FlowContext) -> Result<u32, Refused> {
         if !matches!(self.qps[q].qp_type, QpType::RAW_PACKET | QpType::RX_HASH) {
-            return refused(AdminStatus::BAD_PARAM, Syndrome::ATTR_NOT_ALLOWED);
+            return Err((AdminStatus::BAD_PARAM, Syndrome::ATTR_NOT_ALLOWED));
         }
         if rule.port() == 0 || u32::from(rule.port()) > self.limits().ports() {
-            return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_PORT);
+            return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_PORT));
         }
         if self.lacks_frames(rule.port()) {
-            return refused(AdminStatus::NOT_SUPPORTED, Syndrome::BAD_PORT);
+            return Err((AdminStatus::NOT_SUPPORTED, Syndrome::BAD_PORT));
         }
         if rule.kind().0 > FlowKind::KERNEL.0 || !matches!(rule.ip_version(), 0 | 4 | 6) {
-            return refused(AdminStatus::BAD_PARAM, Syndrome::ATTR_RANGE);
+            return Err((AdminStatus::BAD_PARAM, Syndrome::ATTR_RANGE));
         }
         if rule.drop() && (rule.kind() != FlowKind::NORMAL || rule.dont_trap()) {
-            return refused(AdminStatus::BAD_PARAM, Syndrome::ATTR_NOT_ALLOWED);
+            return Err((AdminStatus::BAD_PARAM, Syndrome::ATTR_NOT_ALLOWED));
         }
         match self.rules.add(rule, f, q as u16) {
             Some(place) => Ok(place as u32),
-            None => refused(AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL),
+            None => Err(FULL),
         }
     }
 
@@ -49,11 +49,11 @@ impl Device {
     /// SET_VLAN: whether the rules of function `f` that go by VLAN take one at a port.
     pub(super) fn set_vlan(&mut self, f: u16, port: u32, vlan: u64, on: bool) -> Result<(), Refused> {
         if port == 0 || port > self.limits().ports() {
-            return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_PORT);
+            return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_PORT));
         }
         match vlan < VLANS as u64 {
             true => self.rules.vlans.set((f, port as u8 - 1), vlan as usize, on),
-            false => return refused(AdminStatus::BAD_PARAM, Syndrome::ATTR_RANGE),
+            false => return Err((AdminStatus::BAD_PARAM, Syndrome::ATTR_RANGE)),
         }
         Ok(())
     }

@@ -5,8 +5,7 @@
 
 use fpga_regs::{AdminStatus, CardLimits, LagContext, LagMode, LagSelect, QpState, QpType, Syndrome};
 
-use super::modify::Refused;
-use super::objects::refused;
+use super::modify::{Refused, IN_USE};
 use super::Device;
 use crate::env::Env;
 use crate::lacp::pdu::{self, Slow};
@@ -82,16 +81,16 @@ impl Device {
     pub(super) fn set_lag<E: Env>(&mut self, to: &LagContext, env: &mut E) -> Result<(), Refused> {
         let known = matches!(to.mode(), LagMode::OFF | LagMode::ACTIVE_BACKUP | LagMode::XOR | LagMode::LACP);
         if !known || to.select().0 > LagSelect::HASH.0 || to.rate().0 > fpga_regs::LacpRate::SLOW.0 {
-            return refused(AdminStatus::BAD_PARAM, Syndrome::ATTR_RANGE);
+            return Err((AdminStatus::BAD_PARAM, Syndrome::ATTR_RANGE));
         }
         if to.mode() == LagMode::LACP && !E::NEGOTIATES {
-            return refused(AdminStatus::NOT_SUPPORTED, Syndrome::ATTR_RANGE);
+            return Err((AdminStatus::NOT_SUPPORTED, Syndrome::ATTR_RANGE));
         }
         if self.outside.iter().any(|port| port.on.get()) {
-            return refused(AdminStatus::NOT_SUPPORTED, Syndrome::BAD_PORT);
+            return Err((AdminStatus::NOT_SUPPORTED, Syndrome::BAD_PORT));
         }
         if self.qps[self.tables.qp.range()].iter().any(|qp| qp.used.get()) {
-            return refused(AdminStatus::IN_USE, Syndrome::STILL_USED);
+            return Err(IN_USE);
         }
         self.with_links(env, |card, env| {
             let (system, now) = (PortId { card: card.id, port: 0 }.mac(), env.now());
@@ -106,7 +105,7 @@ impl Device {
     pub(super) fn query_lag(&self, port: u32) -> Result<LagContext, Refused> {
         let number = match port {
             1 | 2 => port as u8 - 1,
-            _ => return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_PORT),
+            _ => return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_PORT)),
         };
         let context = LagContext::new()
             .with_mode(LagMode(self.lag.mode))

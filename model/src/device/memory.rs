@@ -2,8 +2,8 @@
 
 use fpga_regs::{AdminStatus, Command, Syndrome};
 
-use super::modify::Refused;
-use super::objects::{owned, refused};
+use super::modify::{Refused, FULL, IN_USE, NOT_FOUND, UNREACHED};
+use super::objects::owned;
 use super::tables::{Key, Part};
 use super::Device;
 use crate::dma::{Addr, CARD_MEMORY};
@@ -24,10 +24,10 @@ impl Device {
         let (bytes, log_align) = (c.param0(), c.param1().max(LOG_LINE));
         let all = CARD_MEMORY as u64;
         if bytes == 0 || log_align > all.trailing_zeros().into() {
-            return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE);
+            return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE));
         }
         if bytes > all {
-            return refused(AdminStatus::LIMIT, Syndrome::BAD_SIZE);
+            return Err((AdminStatus::LIMIT, Syndrome::BAD_SIZE));
         }
         let used = || self.parts.iter().filter(|part| part.used.get());
         let fits = |start: &u64| {
@@ -38,7 +38,7 @@ impl Device {
         let start = starts.filter(fits).min();
         let slot = self.parts.iter().position(|part| !part.used.get());
         let (Some(start), Some(slot)) = (start, slot) else {
-            return refused(AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL);
+            return Err(FULL);
         };
         for at in (start..start + bytes).step_by(CHUNK) {
             let len = (start + bytes - at).min(CHUNK as u64) as usize;
@@ -52,10 +52,10 @@ impl Device {
     pub(super) fn free_memory(&mut self, f: u16, start: u32) -> Result<(), Refused> {
         let part = self.part_of(f, start.into(), 1)?;
         if self.parts[part].start != start {
-            return refused(AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT);
+            return Err(NOT_FOUND);
         }
         if self.parts[part].users != 0 {
-            return refused(AdminStatus::IN_USE, Syndrome::STILL_USED);
+            return Err(IN_USE);
         }
         self.parts[part].used = false.into();
         Ok(())
@@ -68,7 +68,7 @@ impl Device {
         };
         let found = self.parts.iter().position(holds);
         owned(found.map(|part| (true, self.parts[part].function)), f)?;
-        found.ok_or((AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT))
+        found.ok_or(NOT_FOUND)
     }
 
     /// Counts a region of the card's memory, or no longer.
@@ -92,12 +92,12 @@ impl Device {
     ) -> Result<(), Refused> {
         let (start, len) = (u64::from(c.object()), u64::from(if write { c.in_len() } else { c.out_len() }));
         if (start | len) % 4 != 0 {
-            return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE);
+            return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE));
         }
         self.part_of(f, start, len)?;
         let iova = if write { c.in_iova() } else { c.out_iova() };
         let host = Addr { iova, domain: self.functions[f as usize].domain };
-        let fault = |_| (AdminStatus::DMA_ERROR, Syndrome::BAD_IOVA);
+        let fault = |_| UNREACHED;
         for at in (0..len).step_by(CHUNK) {
             let bytes = &mut [0; CHUNK][..(len - at).min(CHUNK as u64) as usize];
             if write {

@@ -3,25 +3,17 @@
 
 use fpga_regs::{AdminStatus, CqContext, EqContext, QpType, SrqContext, Syndrome};
 
-use super::modify::Refused;
+use super::modify::{Refused, FULL, NOT_FOUND, UNREACHED};
 use super::tables::*;
 use super::Device;
 use crate::dma::Addr;
 use crate::env::Env;
 use crate::segment::Label;
 
-pub(super) fn refused<T>(status: AdminStatus, syndrome: Syndrome) -> Result<T, Refused> {
-    Err((status, syndrome))
-}
-
 impl Device {
     pub(super) fn alloc_pd(&mut self, f: u16) -> Result<u32, Refused> {
         let pds = &self.pds;
-        let pd = self
-            .tables
-            .pd
-            .take(1..MAX_PDS, |i| pds[i].used.get())
-            .ok_or((AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL))?;
+        let pd = self.tables.pd.take(1..MAX_PDS, |i| pds[i].used.get()).ok_or(FULL)?;
         self.pds[pd] = Pd { used: true.into(), function: f, users: 0 };
         Ok(pd as u32)
     }
@@ -42,7 +34,7 @@ impl Device {
     }
 
     pub(super) fn check_qp(&self, f: u16, qpn: u32) -> Result<usize, Refused> {
-        let q = self.find_qp(qpn).ok_or((AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT))?;
+        let q = self.find_qp(qpn).ok_or(NOT_FOUND)?;
         match self.qps[q].qp_type {
             QpType::XRC_RECV => self.holds(f, q)?,
             _ => owned(Some((true, self.qps[q].function)), f)?,
@@ -52,14 +44,14 @@ impl Device {
 
     pub(super) fn create_eq(&mut self, f: u16, e: &EqContext) -> Result<u32, Refused> {
         if e.log_size() > 16 {
-            return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE);
+            return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE));
         }
         if e.vector() as usize >= EQS {
-            return refused(AdminStatus::BAD_PARAM, Syndrome::ATTR_RANGE);
+            return Err((AdminStatus::BAD_PARAM, Syndrome::ATTR_RANGE));
         }
         let eqs = &mut self.functions[f as usize].eqs;
         let Some(n) = eqs.iter().position(|eq| !eq.used.get()) else {
-            return refused(AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL);
+            return Err(FULL);
         };
         eqs[n] = Eq {
             used: true.into(),
@@ -74,19 +66,15 @@ impl Device {
 
     pub(super) fn create_cq(&mut self, f: u16, c: &CqContext) -> Result<u32, Refused> {
         if c.log_size() > 22 || 1u32 << c.log_size() > self.limits.max_cqe().next_power_of_two() {
-            return refused(AdminStatus::LIMIT, Syndrome::BAD_SIZE);
+            return Err((AdminStatus::LIMIT, Syndrome::BAD_SIZE));
         }
         let eq = c.vector();
         if eq as usize >= EQS || !self.functions[f as usize].eqs[eq as usize].used.get() {
-            return refused(AdminStatus::BAD_PARAM, Syndrome::NO_OBJECT);
+            return Err((AdminStatus::BAD_PARAM, Syndrome::NO_OBJECT));
         }
         let first = self.first_cqe(1 << c.log_size());
         let cqs = &self.cqs;
-        let n = self
-            .tables
-            .cq
-            .take(1..MAX_CQS, |i| cqs[i].used.get())
-            .ok_or((AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL))?;
+        let n = self.tables.cq.take(1..MAX_CQS, |i| cqs[i].used.get()).ok_or(FULL)?;
         self.cqs[n] = Cq {
             ring: Addr { iova: c.ring_iova(), domain: self.functions[f as usize].domain },
             mask: (1 << c.log_size()) - 1,
@@ -126,27 +114,26 @@ impl Device {
     /// holds its side of the CQ meanwhile, so the consumer index record is exact.
     pub(super) fn resize_cq(&mut self, n: usize, c: &CqContext, env: &mut impl Env) -> Result<(), Refused> {
         if c.log_size() > 22 || 1u32 << c.log_size() > self.limits.max_cqe().next_power_of_two() {
-            return refused(AdminStatus::LIMIT, Syndrome::BAD_SIZE);
+            return Err((AdminStatus::LIMIT, Syndrome::BAD_SIZE));
         }
-        let fault = (AdminStatus::DMA_ERROR, Syndrome::BAD_IOVA);
         let cq = self.cqs[n];
         env.settle(cq.ring, (u64::from(cq.mask) + 1) << 6);
         let mut record = [0u8; 4];
-        env.read(Addr { iova: cq.ci_iova, domain: cq.ring.domain }, &mut record).map_err(|_| fault)?;
+        env.read(Addr { iova: cq.ci_iova, domain: cq.ring.domain }, &mut record).map_err(|_| UNREACHED)?;
         let ci = u32::from_le_bytes(record);
         let left = cq.pi.wrapping_sub(ci);
         let mask = (1u32 << c.log_size()) - 1;
         if left > mask + 1 || left > cq.mask + 1 {
-            return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE);
+            return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE));
         }
         let ring = Addr { iova: c.ring_iova(), domain: cq.ring.domain };
         for i in 0..left {
             let index = ci.wrapping_add(i);
             let mut bytes = [0u8; 64];
-            env.read(cq.ring.add(((index & cq.mask) as u64) << 6), &mut bytes).map_err(|_| fault)?;
+            env.read(cq.ring.add(((index & cq.mask) as u64) << 6), &mut bytes).map_err(|_| UNREACHED)?;
             let mut cqe = fpga_regs::Cqe::from_bytes(&bytes);
             cqe.set_phase(index & (mask + 1) == 0);
-            env.publish(ring.add(((index & mask) as u64) << 6), cqe.words()).map_err(|_| fault)?;
+            env.publish(ring.add(((index & mask) as u64) << 6), cqe.words()).map_err(|_| UNREACHED)?;
         }
         let cq = &mut self.cqs[n];
         cq.ring = ring;
@@ -159,7 +146,7 @@ impl Device {
     pub(super) fn create_srq(&mut self, f: u16, s: &SrqContext, env: &mut impl Env) -> Result<u32, Refused> {
         let pd = self.check_pd(f, s.pd())?;
         if s.log_size() > 16 || !(4..=10).contains(&s.stride_log()) {
-            return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE);
+            return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE));
         }
         let (mut opened, mut cq, mut xrcd) = (0, 0, 0);
         if s.xrcd() != 0 {
@@ -168,11 +155,7 @@ impl Device {
             xrcd = self.xrcds[opened].domain;
         }
         let srqs = &self.srqs;
-        let n = self
-            .tables
-            .srq
-            .take(1..MAX_SRQS, |i| srqs[i].used.get())
-            .ok_or((AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL))?;
+        let n = self.tables.srq.take(1..MAX_SRQS, |i| srqs[i].used.get()).ok_or(FULL)?;
         self.srqs[n] = Srq {
             used: true.into(),
             stride_log: s.stride_log(),
@@ -203,11 +186,11 @@ impl Device {
         let frames = matches!(self.qps[q].qp_type, QpType::RAW_PACKET | QpType::RX_HASH);
         let raw = frames && gid[10] & 1 != 0;
         if self.qps[q].qp_type != QpType::UD && !raw {
-            return refused(AdminStatus::BAD_PARAM, Syndrome::NONE);
+            return Err((AdminStatus::BAD_PARAM, Syndrome::NONE));
         }
         let found = self.mcast.iter().position(|g| g.count != 0 && g.gid == gid);
         let Some(slot) = found.or_else(|| self.mcast.iter().position(|g| g.count == 0)) else {
-            return refused(AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL);
+            return Err(FULL);
         };
         let group = &mut self.mcast[slot];
         group.gid = gid;
@@ -216,7 +199,7 @@ impl Device {
             return Ok(());
         }
         if n == MAX_MCAST_QPS {
-            return refused(AdminStatus::LIMIT, Syndrome::TABLE_FULL);
+            return Err((AdminStatus::LIMIT, Syndrome::TABLE_FULL));
         }
         group.qps[n] = q as u16;
         group.count += 1;
@@ -242,7 +225,7 @@ fn moderation(c: &CqContext) -> Moderation {
 pub(super) fn owned(object: Option<(bool, u16)>, f: u16) -> Result<(), Refused> {
     match object {
         Some((true, owner)) if owner == f => Ok(()),
-        Some((true, _)) => refused(AdminStatus::NOT_FOUND, Syndrome::NOT_OWNER),
-        _ => refused(AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT),
+        Some((true, _)) => Err((AdminStatus::NOT_FOUND, Syndrome::NOT_OWNER)),
+        _ => Err(NOT_FOUND),
     }
 }

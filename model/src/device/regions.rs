@@ -2,8 +2,8 @@
 
 use fpga_regs::{Access, AdminStatus, MrAttrMask, MrContext, MrMode, Syndrome};
 
-use super::modify::Refused;
-use super::objects::{owned, refused};
+use super::modify::{Refused, FULL, IN_USE, NOT_FOUND};
+use super::objects::owned;
 use super::tables::*;
 use super::Device;
 use crate::dma::Addr;
@@ -13,8 +13,7 @@ impl Device {
     /// A free key slot with a new variant of its key.
     pub(super) fn new_key(&mut self, f: u16, kind: u8, pd: u32) -> Result<usize, Refused> {
         let keys = &self.keys;
-        let full = (AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL);
-        let k = self.tables.key.take(1..MAX_KEYS, |i| keys[i].kind != key_kind::FREE).ok_or(full)?;
+        let k = self.tables.key.take(1..MAX_KEYS, |i| keys[i].kind != key_kind::FREE).ok_or(FULL)?;
         let domain = self.functions[f as usize].domain;
         let key = &mut self.keys[k];
         let variant = (key.key as u8).wrapping_add(1);
@@ -65,19 +64,19 @@ impl Device {
     ) -> Result<(), Refused> {
         let k = (lkey >> 8) as usize;
         let Some(slot) = self.keys.get(k).copied().filter(|s| s.kind == key_kind::MR && s.key == lkey) else {
-            return refused(AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT);
+            return Err(NOT_FOUND);
         };
         owned(Some((true, slot.function)), f)?;
         if mask.unknown() != 0 {
-            return refused(AdminStatus::BAD_PARAM, Syndrome::RESERVED_SET);
+            return Err((AdminStatus::BAD_PARAM, Syndrome::RESERVED_SET));
         }
         // Only memory of a process becomes other memory of it.
         let of_process = |domain: u16| domain & !Addr::ON_DEMAND == self.functions[f as usize].domain;
         if !of_process(slot.domain) || matches!(m.mode(), MrMode::NULL | MrMode::ON_CARD) {
-            return refused(AdminStatus::NOT_SUPPORTED, Syndrome::NONE);
+            return Err((AdminStatus::NOT_SUPPORTED, Syndrome::NONE));
         }
         if slot.bound != 0 {
-            return refused(AdminStatus::IN_USE, Syndrome::STILL_USED);
+            return Err(IN_USE);
         }
         let mut key = slot;
         if mask.contains(MrAttrMask::PD) {
@@ -117,7 +116,7 @@ impl Device {
                 let size_known =
                     m.page_shift() < 64 && self.limits.page_size_cap() >> m.page_shift() & 1 == 1;
                 if !size_known || m.first_offset() as u64 >= 1 << m.page_shift() {
-                    return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE);
+                    return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE));
                 }
                 let (page_shift, first_offset) = (m.page_shift(), m.first_offset());
                 Ok(Place { mode: MrMode::PAGE_LIST, page_shift, first_offset, ..place })
@@ -133,7 +132,7 @@ impl Device {
                 Ok(Place { domain: Addr::ON_CARD | self.id, ..place })
             }
             MrMode::DIRECT | MrMode::PAGE_LIST => Err(too_large),
-            _ => refused(AdminStatus::NOT_SUPPORTED, Syndrome::NONE),
+            _ => Err((AdminStatus::NOT_SUPPORTED, Syndrome::NONE)),
         }
     }
 
@@ -152,13 +151,13 @@ impl Device {
             false => s.kind == key_kind::MR && s.key == key,
         };
         if !slot.is_some_and(known) {
-            return refused(AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT);
+            return Err(NOT_FOUND);
         }
         owned(slot.map(|s| (true, s.function)), f)?;
         if window {
             self.unbind(k);
         } else if self.keys[k].bound != 0 {
-            return refused(AdminStatus::IN_USE, Syndrome::STILL_USED);
+            return Err(IN_USE);
         }
         self.keys[k].kind = key_kind::FREE;
         self.keys[k].valid = false.into();
@@ -206,7 +205,7 @@ fn region_access(m: &MrContext) -> Result<u8, Refused> {
     let writes = access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC);
     let lacks = writes && !access.contains(Access::LOCAL_WRITE);
     if lacks || (m.mode() == MrMode::NULL && access.intersects(remote)) {
-        return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_ACCESS);
+        return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_ACCESS));
     }
     Ok(access.0)
 }

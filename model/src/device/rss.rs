@@ -4,8 +4,8 @@ use std::sync::atomic::{compiler_fence, Ordering::SeqCst};
 
 use fpga_regs::{AdminStatus, EthernetLimits, HashFields, QpType, Syndrome, TableContext};
 
-use super::modify::Refused;
-use super::objects::{owned, refused};
+use super::modify::{Refused, FULL, IN_USE, UNREACHED};
+use super::objects::owned;
 use super::segment::MAX_TSO;
 use super::tables::{Indirection, MAX_ENTRIES, MAX_INDIRECTIONS};
 use super::Device;
@@ -48,9 +48,8 @@ impl Device {
     ) -> Result<u32, Refused> {
         let made = self.read_table(f, context, env)?;
         let tables = &self.indirections;
-        let full = (AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL);
         let free = self.tables.indirection.take(0..MAX_INDIRECTIONS, |n| tables[n].used.get());
-        let n = free.ok_or(full)?;
+        let n = free.ok_or(FULL)?;
         // In this order: a table that counts is whole, whenever a process dies.
         self.indirections[n] = Indirection { used: false.into(), ..made };
         compiler_fence(SeqCst);
@@ -68,7 +67,7 @@ impl Device {
     ) -> Result<(), Refused> {
         let n = self.check_table(f, table)?;
         if context.log_size() != self.indirections[n].log_size {
-            return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE);
+            return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE));
         }
         self.indirections[n] = self.read_table(f, context, env)?;
         Ok(())
@@ -81,7 +80,7 @@ impl Device {
         if qps
             .any(|qp| qp.used.get() && qp.qp_type == QpType::RX_HASH && qp.attributes.table_number() == table)
         {
-            return refused(AdminStatus::IN_USE, Syndrome::STILL_USED);
+            return Err(IN_USE);
         }
         self.indirections[n].used = false.into();
         Ok(())
@@ -89,7 +88,7 @@ impl Device {
 
     fn read_table(&self, f: u16, context: &TableContext, env: &mut impl Env) -> Result<Indirection, Refused> {
         if usize::from(context.log_size()) > MAX_ENTRIES.ilog2() as usize {
-            return refused(AdminStatus::LIMIT, Syndrome::BAD_SIZE);
+            return Err((AdminStatus::LIMIT, Syndrome::BAD_SIZE));
         }
         let mut made = Indirection {
             used: true.into(),
@@ -100,12 +99,12 @@ impl Device {
         let mut bytes = [0; 4 * MAX_ENTRIES];
         let bytes = &mut bytes[..4 << context.log_size()];
         let at = Addr { iova: context.entries_iova(), domain: self.functions[f as usize].domain };
-        env.read(at, bytes).map_err(|_| (AdminStatus::DMA_ERROR, Syndrome::BAD_IOVA))?;
+        env.read(at, bytes).map_err(|_| UNREACHED)?;
         for (entry, number) in made.entries.iter_mut().zip(bytes.chunks_exact(4)) {
             let number = number.try_into().map_or(0, u32::from_le_bytes);
             let q = self.check_qp(f, number)?;
             if self.qps[q].qp_type != QpType::WQ {
-                return refused(AdminStatus::BAD_PARAM, Syndrome::ATTR_NOT_ALLOWED);
+                return Err((AdminStatus::BAD_PARAM, Syndrome::ATTR_NOT_ALLOWED));
             }
             *entry = q as u16;
         }
