@@ -26,25 +26,56 @@ const PORT: PortId = PortId { card: 0, port: 0 };
 /// Bytes of payload in each frame.
 const PAYLOAD: usize = 4096;
 
-/// Notes what is sent.
-#[derive(Default)]
-struct List(Arc<Mutex<Vec<u32>>>);
+/// A medium: what becomes of frames that are sent, and what comes.
+struct Scripted<S, R>(S, R);
 
-impl Wire for List {
+impl<S, R> Wire for Scripted<S, R>
+where
+    S: FnMut(&[u8]) -> io::Result<()> + Send,
+    R: FnMut(&mut [u8]) -> io::Result<Option<usize>> + Send,
+{
     fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
         Vec::new()
     }
 
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {
-        // The announcements are none.
-        let psn = frame::decode(frame).map(|frame| frame.headers.bth.psn);
-        self.0.lock().unwrap().extend(psn);
-        Ok(())
+        (self.0)(frame)
     }
 
-    fn receive(&mut self, _: &mut [u8]) -> io::Result<Option<usize>> {
-        Ok(None)
+    fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        (self.1)(into)
     }
+}
+
+/// A port of such a medium.
+fn port<S, R>(send: S, receive: R) -> Opened
+where
+    Scripted<S, R>: Wire + 'static,
+{
+    let host = Host::own((PORT, Guids::INSIDE), 4096);
+    connect(PORT, host, Box::new(Scripted(send, receive))).expect("a port")
+}
+
+/// Nothing comes.
+fn nothing(_: &mut [u8]) -> io::Result<Option<usize>> {
+    Ok(None)
+}
+
+/// A port that notes the packets that are sent, and its notes.
+fn noting() -> (Opened, Arc<Mutex<Vec<u32>>>) {
+    let list = Arc::new(Mutex::new(Vec::new()));
+    let sent = Arc::clone(&list);
+    let note = move |frame: &[u8]| {
+        // The announcements are none.
+        list.lock().unwrap().extend(frame::decode(frame).map(|frame| frame.headers.bth.psn));
+        Ok(())
+    };
+    (port(note, nothing), sent)
+}
+
+/// Receives all that has come.
+fn receive_all(opened: &mut Opened, arrivals: &mut Arrivals) {
+    while opened.receiver.receive(PORT, arrivals).expect("no error") {}
 }
 
 /// Eight frames to a group, whose Ethernet address nobody has to be asked for.
@@ -71,9 +102,7 @@ fn batch(first: u32) -> Batch {
 fn the_thread_that_sends_may_be_the_one_that_is_sent_to() {
     /// More than the socket has room for.
     const MANY: u32 = 4096;
-    let list = List::default();
-    let sent = Arc::clone(&list.0);
-    let mut opened = connect(PORT, Host::own((PORT, Guids::INSIDE), 4096), Box::new(list)).expect("a port");
+    let (mut opened, sent) = noting();
     let there = opened.descriptors[0].try_clone().expect("a descriptor");
     let begin = Instant::now();
     for first in (0..MANY).step_by(8) {
@@ -82,7 +111,7 @@ fn the_thread_that_sends_may_be_the_one_that_is_sent_to() {
     assert!(begin.elapsed() < Duration::from_secs(5), "it waited for itself");
     let mut arrivals = Arrivals::default();
     for first in (MANY..2 * MANY).step_by(8) {
-        while opened.receiver.receive(PORT, &mut arrivals).expect("no error") {}
+        receive_all(&mut opened, &mut arrivals);
         give(&[there.as_fd()], &batch(first)).expect("there is room");
     }
     opened.receiver.forward();
@@ -92,8 +121,7 @@ fn the_thread_that_sends_may_be_the_one_that_is_sent_to() {
 
 #[test]
 fn what_is_given_without_end_is_lost_in_the_end() {
-    let opened =
-        connect(PORT, Host::own((PORT, Guids::INSIDE), 4096), Box::<List>::default()).expect("a port");
+    let (opened, _) = noting();
     let there = opened.descriptors[0].as_fd();
     let batch = batch(0);
     let bytes: usize = batch.frames().map(<[u8]>::len).sum();
@@ -117,7 +145,7 @@ fn each_peer_is_told_of_the_addresses() {
         for _ in 0..=before {
             opened.receiver.link();
             expect_ready(opened.receiver.descriptors(), 20, "nothing tells of a peer");
-            while opened.receiver.receive(PORT, &mut arrivals).expect("no error") {}
+            receive_all(&mut opened, &mut arrivals);
             opened.receiver.link();
         }
         let mut told = Vec::new();
@@ -152,35 +180,21 @@ fn each_peer_is_told_of_the_addresses() {
 /// A medium that refuses frames, such as an interface that is down, hears the addresses and the questions once it takes them.
 #[test]
 fn a_medium_that_refuses_is_told_later() {
-    /// Whether it takes frames, and the addresses that those are about.
-    struct Down(Arc<Mutex<(bool, BTreeSet<Gid>)>>);
-
-    impl Wire for Down {
-        fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
-            Vec::new()
-        }
-
-        fn send(&mut self, frame: &[u8]) -> io::Result<()> {
-            let (takes, targets) = &mut *self.0.lock().unwrap();
-            let (_, packet) = Ethernet::decode(frame).expect("a frame");
-            let arp = packet.first_chunk().and_then(Arp::decode).map(|arp| ipv4_to_gid(arp.target));
-            let target = Discovery::decode(packet).map(|it| it.target).or(arp).expect("an address");
-            takes.then(|| _ = targets.insert(target)).ok_or(io::ErrorKind::NetworkDown.into())
-        }
-
-        fn receive(&mut self, _: &mut [u8]) -> io::Result<Option<usize>> {
-            Ok(None)
-        }
-    }
-
+    // Whether it takes frames, and the addresses that those are about.
     let state = Arc::new(Mutex::new((false, BTreeSet::new())));
-    let host = Host::own((PORT, Guids::INSIDE), 4096);
-    let own = host.gids[1];
-    let absent = ipv4_to_gid([198, 18, 0, 9]);
-    let mut opened = connect(PORT, host, Box::new(Down(Arc::clone(&state)))).expect("a port");
+    let told = Arc::clone(&state);
+    let send = move |frame: &[u8]| {
+        let (takes, targets) = &mut *told.lock().unwrap();
+        let (_, packet) = Ethernet::decode(frame).expect("a frame");
+        let arp = packet.first_chunk().and_then(Arp::decode).map(|arp| ipv4_to_gid(arp.target));
+        let target = Discovery::decode(packet).map(|it| it.target).or(arp).expect("an address");
+        takes.then(|| _ = targets.insert(target)).ok_or(io::ErrorKind::NetworkDown.into())
+    };
+    let mut opened = port(send, nothing);
+    let (own, absent) = (opened.gids[1], ipv4_to_gid([198, 18, 0, 9]));
     ask(&[opened.descriptors[0].as_fd()], &own, &absent).expect("there is room");
     let mut arrivals = Arrivals::default();
-    while opened.receiver.receive(PORT, &mut arrivals).expect("no error") {}
+    receive_all(&mut opened, &mut arrivals);
     assert!(state.lock().unwrap().1.is_empty());
     state.lock().unwrap().0 = true;
     let expected = BTreeSet::from([opened.gids[0].gid, own.gid, absent]);
@@ -195,23 +209,8 @@ fn a_medium_that_refuses_is_told_later() {
 /// An interface that is deleted while it is down: the thread does not run all the time.
 #[test]
 fn a_medium_that_refuses_and_is_gone_is_tried_at_times() {
-    struct Gone;
-
-    impl Wire for Gone {
-        fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
-            Vec::new()
-        }
-
-        fn send(&mut self, _: &[u8]) -> io::Result<()> {
-            Err(io::ErrorKind::NetworkDown.into())
-        }
-
-        fn receive(&mut self, _: &mut [u8]) -> io::Result<Option<usize>> {
-            Err(io::ErrorKind::NotConnected.into())
-        }
-    }
-
-    let mut opened = connect(PORT, Host::own((PORT, Guids::INSIDE), 4096), Box::new(Gone)).expect("a port");
+    let down = |_: &[u8]| Err(io::ErrorKind::NetworkDown.into());
+    let mut opened = port(down, |_: &mut [u8]| Err(io::ErrorKind::NotConnected.into()));
     let (begin, mut turns) = (Instant::now(), 0);
     while begin.elapsed() < Duration::from_millis(2500) {
         expect_ready(opened.receiver.descriptors(), 5, "it is not tried again");
@@ -225,35 +224,22 @@ fn a_medium_that_refuses_and_is_gone_is_tried_at_times() {
 /// frames were forwarded.
 #[test]
 fn a_question_is_answered() {
-    /// What comes: an ARP answer, once.
-    struct Answer(Arc<Mutex<Option<Vec<u8>>>>);
-
-    impl Wire for Answer {
-        fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
-            Vec::new()
-        }
-
-        fn send(&mut self, _: &[u8]) -> io::Result<()> {
-            Ok(())
-        }
-
-        fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
-            let Some(frame) = self.0.lock().unwrap().take() else { return Ok(None) };
-            into[..frame.len()].copy_from_slice(&frame);
-            Ok(Some(frame.len()))
-        }
-    }
-
-    let came = Arc::new(Mutex::new(None));
-    let host = Host::own((PORT, Guids::INSIDE), 4096);
-    let (own, mac) = (host.gids[1], host.mac);
-    let mut opened = connect(PORT, host, Box::new(Answer(Arc::clone(&came)))).expect("a port");
+    // What comes: an ARP answer, once.
+    let came = Arc::new(Mutex::new(None::<Vec<u8>>));
+    let comes = Arc::clone(&came);
+    let receive = move |into: &mut [u8]| {
+        let Some(frame) = comes.lock().unwrap().take() else { return Ok(None) };
+        into[..frame.len()].copy_from_slice(&frame);
+        Ok(Some(frame.len()))
+    };
+    let mut opened = port(|_: &[u8]| Ok(()), receive);
+    let (own, mac) = (opened.gids[1], opened.setting.mac);
     let there = opened.descriptors[0].try_clone().expect("a descriptor");
     let ip = ipv4_to_gid([198, 18, 0, 9]);
     let mut arrivals = Arrivals::default();
     let mut found = |opened: &mut Opened| {
         arrivals.clear(false);
-        while opened.receiver.receive(PORT, &mut arrivals).expect("no error") {}
+        receive_all(opened, &mut arrivals);
         std::mem::take(&mut arrivals.found)
     };
     ask(&[there.as_fd()], &own, &ip).expect("there is room");
