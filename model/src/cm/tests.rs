@@ -197,18 +197,38 @@ impl World {
         assert_eq!(self.event(channel), (2, id));
     }
 
-    /// Connects a client; returns the listener's side.
-    fn establish(&mut self, [a, b]: [u16; 2], client: u32) -> u32 {
+    /// A client asks, and the listener's program accepts; returns its side. `carry` delivers what is on its way.
+    fn accepted(&mut self, [a, b]: [u16; 2], client: u32, carry: impl Fn(&mut World)) -> u32 {
         self.connect(b, client);
-        self.carry();
+        carry(self);
         let (kind, server) = self.event(a);
         assert_eq!(kind, 4);
         self.accept(a, server, true);
-        self.carry();
+        carry(self);
+        server
+    }
+
+    /// Connects a client; returns the listener's side.
+    fn establish(&mut self, [a, b]: [u16; 2], client: u32, carry: impl Fn(&mut World)) -> u32 {
+        let server = self.accepted([a, b], client, &carry);
         assert_eq!(self.event(b), (5, client));
         self.accept(b, client, false);
-        self.carry();
+        carry(self);
         assert_eq!(self.event(a), (9, server));
+        server
+    }
+
+    /// A whole connection, which the client ends; returns the listener's side.
+    fn come_and_go(&mut self, [a, b]: [u16; 2], client: u32, carry: impl Fn(&mut World)) -> u32 {
+        let server = self.establish([a, b], client, &carry);
+        self.command(b, 10, &words(&[client]));
+        carry(self);
+        assert_eq!(self.event(a), (10, server));
+        self.command(a, 10, &words(&[server]));
+        carry(self);
+        assert_eq!(self.event(b), (10, client));
+        use attribute::*;
+        assert_eq!(self.seen, [REQ, REP, RTU, DREQ, DREP]);
         server
     }
 
@@ -244,24 +264,7 @@ const UDP: u16 = 0x0111;
 fn a_connection() {
     let mut world = World::new();
     let ([a, b], [listener, client]) = world.ready(TCP);
-    world.connect(b, client);
-    world.carry();
-    let (kind, server) = world.event(a);
-    assert_eq!(kind, 4);
-    world.accept(a, server, true);
-    world.carry();
-    assert_eq!(world.event(b), (5, client));
-    world.accept(b, client, false);
-    world.carry();
-    assert_eq!(world.event(a), (9, server));
-    world.command(b, 10, &words(&[client]));
-    world.carry();
-    assert_eq!(world.event(a), (10, server));
-    world.command(a, 10, &words(&[server]));
-    world.carry();
-    assert_eq!(world.event(b), (10, client));
-    use attribute::*;
-    assert_eq!(world.seen, [REQ, REP, RTU, DREQ, DREP]);
+    let server = world.come_and_go([a, b], client, World::carry);
     // Each end is told when nothing of the connection can be left.
     world.env.now = u64::MAX / 2;
     assert_eq!(world.manager().run_timers(), None);
@@ -312,14 +315,9 @@ fn each_message_may_be_lost_once() {
 #[test]
 fn datagrams_by_sidr_and_no_listener() {
     let mut world = World::new();
-    let ([a, b], [_, client]) = world.ready(UDP);
-    world.connect(b, client);
-    world.carry();
-    let (kind, server) = world.event(a);
-    assert_eq!(kind, 4);
-    world.accept(a, server, true);
-    world.carry();
-    assert_eq!(world.event(b), (9, client));
+    let (channels, [_, client]) = world.ready(UDP);
+    world.accepted(channels, client, World::carry);
+    assert_eq!(world.event(channels[1]), (9, client));
     let mut world = World::new();
     let ([a, b], [listener, client]) = world.ready(TCP);
     assert_eq!(world.command(a, 1, &[[0; 8].to_vec(), words(&[listener, 0])].concat()), [0; 4]);

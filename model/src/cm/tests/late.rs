@@ -30,7 +30,7 @@ fn a_lost_rejection_is_said_again() {
 fn a_peer_that_has_forgotten_its_connection() {
     let mut world = World::new();
     let ([a, b], [_, client]) = world.ready(TCP);
-    let server = world.establish([a, b], client);
+    let server = world.establish([a, b], client, World::carry);
     world.manager().free(client as u16);
     let again = world.client(b, TCP);
     world.connect(b, again);
@@ -44,7 +44,7 @@ fn a_peer_that_has_forgotten_its_connection() {
 fn rejections_that_come_late() {
     let mut world = World::new();
     let ([a, b], [_, client]) = world.ready(TCP);
-    let server = world.establish([a, b], client);
+    let server = world.establish([a, b], client, World::carry);
     let (client, server) = (client as u16, server as u16);
     let names = (world.manager().name(client), world.manager().name(server));
     let reject = |world: &mut World, own, answered: u8| {
@@ -87,11 +87,7 @@ fn nobody_answers() {
 fn a_reply_that_comes_twice() {
     let mut world = World::new();
     let ([a, b], [_, client]) = world.ready(TCP);
-    world.connect(b, client);
-    world.carry();
-    let server = world.event(a).1;
-    world.accept(a, server, true);
-    world.carry();
+    let server = world.accepted([a, b], client, World::carry);
     world.env.now += 5_000_000_000;
     world.manager().run_timers();
     world.carry();
@@ -113,7 +109,7 @@ fn names_of_another_net() {
         let mut world = World::new();
         world.cm.salt = salt;
         let (channels, [_, client]) = world.ready(TCP);
-        let server = world.establish(channels, client);
+        let server = world.establish(channels, client, World::carry);
         let found = [client, server].map(|id| {
             let name = world.manager().name(id as u16);
             assert_eq!(world.manager().named(name), Some(id as u16));

@@ -26,7 +26,7 @@ fn qp_timeout(world: &mut World, channel: u16, id: u32) -> u8 {
 }
 
 /// The last datagram of this kind.
-fn sent(world: &World, attribute: u16) -> Mad {
+pub(super) fn sent(world: &World, attribute: u16) -> Mad {
     let found = world.env.stashes.iter().rev().filter_map(|bytes| Mad::read(bytes));
     found.into_iter().find(|mad| mad.attribute() == attribute).expect("a datagram of that kind")
 }
@@ -71,7 +71,7 @@ fn the_time_out_of_acknowledgements() {
             assert_eq!(set_ack_timeout(&mut world, b, client, asked), Ok(vec![]));
         }
         world.find(b, client);
-        let server = world.establish(channels, client);
+        let server = world.establish(channels, client, World::carry);
         assert_eq!(sent(&world, attribute::REQ).get(req::ACK_TIMEOUT), requested, "{asked:?}");
         let found = [qp_timeout(&mut world, b, client), qp_timeout(&mut world, a, server)];
         // The other end is told of the path, not of the wish.

@@ -2,7 +2,8 @@
 
 use super::super::mad::{answered, attribute, both, dreq, rej, sidr_rep, Mad, GSI_QKEY, GSI_QPN};
 use super::super::tables::comm;
-use super::{words, World, TCP, UDP};
+use super::linux::sent;
+use super::{World, TCP, UDP};
 use crate::address::gid;
 use crate::env::Env;
 use crate::packet::{Packet, Payload, PortId};
@@ -97,54 +98,23 @@ fn carry(world: &mut World) {
 
 #[test]
 fn a_stranger_touches_no_connection() {
-    let (mut world, [a, b], client) = ready(TCP);
-    world.connect(b, client);
-    carry(&mut world);
-    let (kind, server) = world.event(a);
-    assert_eq!(kind, 4);
-    world.accept(a, server, true);
-    carry(&mut world);
-    assert_eq!(world.event(b), (5, client));
-    world.accept(b, client, false);
-    carry(&mut world);
-    assert_eq!(world.event(a), (9, server));
-    world.command(b, 10, &words(&[client]));
-    carry(&mut world);
-    assert_eq!(world.event(a), (10, server));
-    world.command(a, 10, &words(&[server]));
-    carry(&mut world);
-    assert_eq!(world.event(b), (10, client));
-    use attribute::*;
-    assert_eq!(world.seen, [REQ, REP, RTU, DREQ, DREP]);
+    let (mut world, channels, client) = ready(TCP);
+    world.come_and_go(channels, client, carry);
 }
 
 #[test]
 fn a_stranger_answers_for_no_service() {
-    let (mut world, [a, b], client) = ready(UDP);
-    world.connect(b, client);
-    carry(&mut world);
-    let (kind, server) = world.event(a);
-    assert_eq!(kind, 4);
-    world.accept(a, server, true);
-    carry(&mut world);
-    assert_eq!(world.event(b), (9, client));
+    let (mut world, channels, client) = ready(UDP);
+    world.accepted(channels, client, carry);
+    assert_eq!(world.event(channels[1]), (9, client));
 }
 
 /// Cards of different hosts may have the same numbers for everything.
 #[test]
 fn a_namesake_is_another_peer() {
     let (mut world, [a, b], client) = ready(TCP);
-    world.connect(b, client);
-    let Payload::Stash(n, _) = world.env.sent[0].payload else { panic!("no payload") };
-    let request = Mad::read(&world.env.stashes[n as usize]).unwrap();
-    carry(&mut world);
-    let (kind, server) = world.event(a);
-    assert_eq!(kind, 4);
-    world.accept(a, server, true);
-    carry(&mut world);
-    world.accept(b, client, false);
-    carry(&mut world);
-    assert_eq!(world.event(a), (9, server));
+    let server = world.establish([a, b], client, carry);
+    let request = sent(&world, attribute::REQ);
     // The same request from elsewhere, and one that would say that its sender has forgotten its connection.
     let mut other = request;
     other.set(both::LOCAL_ID, request.get(both::LOCAL_ID) + 0x1_0000);
