@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::super::reach::ask::Ask;
 use super::super::reach::ranges::Place;
 use super::super::{DmaFault, Segment};
-use super::{pattern, Net};
+use super::{patterned, Net};
 
 const IOVA: u64 = 0x1000_0000;
 const LEN: usize = 100_000;
@@ -67,7 +67,7 @@ fn the_server_and_other_members_reach_it() {
     let (server, other) = served(&net, client.clone());
     for (seed, segment) in [(1, &server), (2, &other)] {
         let guard = segment.lock(Duration::from_secs(5)).unwrap();
-        let bytes: Vec<u8> = (0..LEN).map(|i| pattern(i, seed)).collect();
+        let bytes = patterned(LEN, seed);
         guard.write(server.member(), IOVA, &bytes).unwrap();
         assert!(*client.0.lock().unwrap() == bytes);
         for (at, len) in [(0, LEN), (5, 32 * 1024), (77, 32 * 1024 + 1), (LEN - 1, 1)] {

@@ -102,7 +102,7 @@ fn the_kernel_copies_both_ways_what_nobody_else_can_map() {
         pair.mine.bytes().fill(0);
         guard.copy((me, pair.mine.iova()), (member, iova), len as u64).unwrap();
         assert!(bytes[..len] == pair.mine.bytes()[..len], "{len}");
-        pair.mine.bytes().iter_mut().enumerate().for_each(|(i, b)| *b = pattern(i, 5));
+        pair.mine.fill(5);
         guard.write(member, iova, &bytes[..len]).unwrap();
     }
     pair.put(LEN).0.unwrap();

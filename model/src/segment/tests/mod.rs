@@ -36,7 +36,7 @@ use super::error::LOCK_PATIENCE;
 use super::extents::Extents;
 use super::keeper::{self, KeeperError, KeeperOptions};
 use super::page::PAGE;
-use super::Segment;
+use super::{Backing, Segment};
 use crate::eventually::eventually;
 
 const GIB: u64 = 1 << 30;
@@ -131,10 +131,12 @@ impl Buffer {
 
     fn filled(len: usize, seed: u8) -> Buffer {
         let buffer = Buffer::new(len);
-        for (i, byte) in buffer.bytes().iter_mut().enumerate() {
-            *byte = pattern(i, seed);
-        }
+        buffer.fill(seed);
         buffer
+    }
+
+    fn fill(&self, seed: u8) {
+        self.bytes().iter_mut().enumerate().for_each(|(i, byte)| *byte = pattern(i, seed));
     }
 
     #[allow(clippy::mut_from_ref)]
@@ -144,12 +146,20 @@ impl Buffer {
     }
 
     fn is_pattern(&self, seed: u8) -> bool {
-        let mut bytes = self.bytes().iter().enumerate();
-        bytes.all(|(i, &byte)| byte == pattern(i, seed))
+        is_pattern(self.bytes(), seed)
     }
 
     fn iova(&self) -> u64 {
         self.ptr as u64
+    }
+
+    /// New memory takes the place of a part of it.
+    fn replace(&self, part: std::ops::Range<usize>) {
+        let (access, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED);
+        let at = self.ptr.wrapping_add(part.start).cast();
+        // SAFETY: our own mapping.
+        assert_eq!(unsafe { libc::mmap(at, part.len(), access, flags, -1, 0) }, at);
     }
 
     /// Ends it where the test has unmapped `gone`, where another test's thread may have memory by now.
@@ -164,4 +174,19 @@ impl Buffer {
 
 fn pattern(index: usize, seed: u8) -> u8 {
     (index.wrapping_mul(31) >> 3) as u8 ^ seed
+}
+
+/// The bytes of a pattern.
+fn patterned(len: usize, seed: u8) -> Vec<u8> {
+    (0..len).map(|i| pattern(i, seed)).collect()
+}
+
+fn is_pattern(bytes: &[u8], seed: u8) -> bool {
+    bytes.iter().enumerate().all(|(i, &byte)| byte == pattern(i, seed))
+}
+
+/// Where memory that a member has registered is, and how many bytes of it from there on.
+fn backing(segment: &Segment, address: u64) -> Option<(Backing, u64)> {
+    let guard = segment.lock(LOCK_PATIENCE).unwrap();
+    guard.resolve(segment.member(), address)
 }

@@ -9,7 +9,7 @@ use memmap2::{MmapOptions, MmapRaw};
 
 use super::super::moving::maps::{each_mapping, Mapping};
 use super::super::{Backing, Segment, SegmentError};
-use super::{usage_of, Buffer, Net};
+use super::{backing, is_pattern, patterned, usage_of, Buffer, Net};
 
 const MIB: usize = 1 << 20;
 
@@ -22,11 +22,6 @@ fn mapping_of(address: u64) -> Mapping {
     .unwrap();
     assert!(found.start <= address);
     found
-}
-
-fn backing(segment: &Segment, address: u64) -> Option<(Backing, u64)> {
-    let guard = segment.lock(Duration::from_secs(5)).unwrap();
-    guard.resolve(segment.member(), address)
 }
 
 /// What this thread has used of a processor: other tests run beside.
@@ -177,23 +172,19 @@ fn the_allocator_does_not_mind() {
     let mut blocks: Vec<Vec<u8>> = Vec::new();
     for n in 0..200_usize {
         let len = 1000 + n * 977 % 60_000;
-        blocks.push((0..len).map(|i| super::pattern(i, n as u8)).collect());
+        blocks.push(patterned(len, n as u8));
         let block = blocks.last().unwrap();
         a.map(block.as_ptr().cast_mut(), block.len(), true).unwrap();
         if n % 3 == 0 {
-            let (n, block) = (n / 2, &blocks[n / 2]);
-            for (i, &byte) in block.iter().enumerate() {
-                assert_eq!(byte, super::pattern(i, n as u8), "block {n}");
-            }
+            let n = n / 2;
+            assert!(is_pattern(&blocks[n], n as u8), "block {n}");
         }
     }
     let zeroes = vec![0_u8; 300_000];
     assert!(zeroes.iter().all(|&byte| byte == 0));
     for (n, block) in blocks.iter().enumerate().rev() {
         a.unmap(block.as_ptr().cast_mut(), block.len()).unwrap();
-        for (i, &byte) in block.iter().enumerate() {
-            assert_eq!(byte, super::pattern(i, n as u8));
-        }
+        assert!(is_pattern(block, n as u8), "block {n}");
     }
     assert_eq!(bytes_used(&a), 0);
 }
@@ -205,9 +196,7 @@ fn huge_pages_move_too() {
     let buffer = Buffer::new(8 * MIB);
     // SAFETY: advice about our own memory.
     unsafe { libc::madvise(buffer.ptr.cast(), buffer.len, libc::MADV_HUGEPAGE) };
-    for (i, byte) in buffer.bytes().iter_mut().enumerate() {
-        *byte = super::pattern(i, 12);
-    }
+    buffer.fill(12);
     let start = buffer.ptr.wrapping_add(MIB + 4096 + 5);
     a.map(start, 5 * MIB, true).unwrap();
     assert!(buffer.is_pattern(12));
@@ -254,26 +243,15 @@ fn what_the_program_did_meanwhile_is_respected() {
     // The program unmaps its buffer while it is registered.
     let buffer = Buffer::filled(16 * 4096, 5);
     a.map(buffer.ptr, buffer.len, true).unwrap();
-    // SAFETY: half of it is unmapped, a quarter replaced.
-    let new = unsafe {
-        libc::munmap(buffer.ptr.cast(), 8 * 4096);
-        let at = buffer.ptr.add(8 * 4096);
-        libc::mmap(
-            at.cast(),
-            4 * 4096,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
-            -1,
-            0,
-        );
-        std::slice::from_raw_parts_mut(at, 4 * 4096)
-    };
-    new.fill(0x11);
+    // Half of it; a quarter is replaced.
+    // SAFETY: our own mapping.
+    unsafe { libc::munmap(buffer.ptr.cast(), 8 * 4096) };
+    let (new, old) = (8 * 4096..12 * 4096, 12 * 4096..16 * 4096);
+    buffer.replace(new.clone());
+    buffer.bytes()[new.clone()].fill(0x11);
     a.unmap(buffer.ptr, buffer.len).unwrap();
-    assert!(new.iter().all(|&byte| byte == 0x11));
-    for i in 12 * 4096..16 * 4096 {
-        assert_eq!(buffer.bytes()[i], super::pattern(i, 5));
-    }
+    assert!(buffer.bytes()[new].iter().all(|&byte| byte == 0x11));
+    assert!(buffer.bytes()[old.clone()] == patterned(buffer.len, 5)[old]);
     assert_eq!(bytes_used(&a), 0);
     buffer.end_without(0..8 * 4096);
     // It moves it elsewhere (realloc does that).
@@ -301,17 +279,7 @@ fn new_memory_at_an_old_address_is_registered_again() {
     let a = net.attach();
     let buffer = Buffer::filled(4 * 4096, 7);
     a.map(buffer.ptr, buffer.len, true).unwrap();
-    // SAFETY: replaces our own mapping.
-    unsafe {
-        libc::mmap(
-            buffer.ptr.cast(),
-            buffer.len,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
-            -1,
-            0,
-        );
-    }
+    buffer.replace(0..buffer.len);
     buffer.bytes().fill(0x22);
     a.map(buffer.ptr, buffer.len, true).unwrap();
     assert_eq!(bytes_used(&a), 4 * 4096, "the old pages are free");
