@@ -200,8 +200,9 @@ impl Read {
 }
 
 impl Fields {
-    fn put<const N: usize>(&mut self, at: usize, bytes: [u8; N]) {
-        for (at, byte) in (at..).zip(bytes) {
+    #[inline]
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        for (at, &byte) in (at..).zip(bytes) {
             let (word, shift) = (&mut self.words[at / 8], at % 8 * 8);
             *word = *word & !(0xff << shift) | u64::from(byte) << shift;
         }
@@ -219,40 +220,29 @@ impl Fields {
     /// The value and the mask of a rule. What a frame need not have to match is in neither.
     pub fn of_rule(rule: &FlowContext) -> (Fields, Fields) {
         let (mut value, mut mask) = (Fields::default(), Fields::default());
-        value.put(DMAC, rule.dmac());
-        mask.put(DMAC, rule.dmac_mask());
-        value.put(SMAC, rule.smac());
-        mask.put(SMAC, rule.smac_mask());
-        value.put(ETHER_TYPE, rule.ether_type().to_be_bytes());
-        mask.put(ETHER_TYPE, rule.ether_type_mask().to_be_bytes());
+        let mut asks = |at: usize, field: &[u8], of_it: &[u8]| {
+            value.put(at, field);
+            mask.put(at, of_it);
+        };
+        asks(DMAC, &rule.dmac(), &rule.dmac_mask());
+        asks(SMAC, &rule.smac(), &rule.smac_mask());
+        asks(ETHER_TYPE, &rule.ether_type().to_be_bytes(), &rule.ether_type_mask().to_be_bytes());
+        asks(VLAN, &rule.vlan_tci().to_be_bytes(), &rule.vlan_tci_mask().to_be_bytes());
         // Who asks for a field of the tag wants one.
         let tagged = if rule.vlan_tci_mask() == 0 { FrameTags::default() } else { FrameTags::ANY };
-        value.put(VLAN, rule.vlan_tci().to_be_bytes());
-        mask.put(VLAN, rule.vlan_tci_mask().to_be_bytes());
-        value.put(TAGS, [(rule.tags() | tagged).0]);
-        mask.put(TAGS, [(rule.tags_mask() | tagged).0]);
+        asks(TAGS, &[(rule.tags() | tagged).0], &[(rule.tags_mask() | tagged).0]);
         if rule.ip_version() != 0 {
-            value.put(VERSION, [rule.ip_version()]);
-            mask.put(VERSION, [0xff]);
-            value.put(SRC_IP, rule.src_ip());
-            mask.put(SRC_IP, rule.src_ip_mask());
-            value.put(DST_IP, rule.dst_ip());
-            mask.put(DST_IP, rule.dst_ip_mask());
-            value.put(FLOW_LABEL, rule.flow_label().to_be_bytes());
-            mask.put(FLOW_LABEL, rule.flow_label_mask().to_be_bytes());
-            value.put(PROTOCOL, [rule.protocol()]);
-            mask.put(PROTOCOL, [rule.protocol_mask()]);
-            value.put(CLASS, [rule.traffic_class()]);
-            mask.put(CLASS, [rule.traffic_class_mask()]);
-            value.put(HOPS, [rule.hop_limit()]);
-            mask.put(HOPS, [rule.hop_limit_mask()]);
+            asks(VERSION, &[rule.ip_version()], &[0xff]);
+            asks(SRC_IP, &rule.src_ip(), &rule.src_ip_mask());
+            asks(DST_IP, &rule.dst_ip(), &rule.dst_ip_mask());
+            asks(FLOW_LABEL, &rule.flow_label().to_be_bytes(), &rule.flow_label_mask().to_be_bytes());
+            asks(PROTOCOL, &[rule.protocol()], &[rule.protocol_mask()]);
+            asks(CLASS, &[rule.traffic_class()], &[rule.traffic_class_mask()]);
+            asks(HOPS, &[rule.hop_limit()], &[rule.hop_limit_mask()]);
             if rule.src_port_mask() | rule.dst_port_mask() != 0 {
-                value.put(SRC_PORT, rule.src_port().to_be_bytes());
-                mask.put(SRC_PORT, rule.src_port_mask().to_be_bytes());
-                value.put(DST_PORT, rule.dst_port().to_be_bytes());
-                mask.put(DST_PORT, rule.dst_port_mask().to_be_bytes());
-                value.put(PORTS, [1]);
-                mask.put(PORTS, [1]);
+                asks(SRC_PORT, &rule.src_port().to_be_bytes(), &rule.src_port_mask().to_be_bytes());
+                asks(DST_PORT, &rule.dst_port().to_be_bytes(), &rule.dst_port_mask().to_be_bytes());
+                asks(PORTS, &[1], &[1]);
             }
         }
         (value.under(&mask), mask)
@@ -261,25 +251,25 @@ impl Fields {
     /// The mask of the fields that count even if no rule asks for them: where a frame goes, and what the kernel gets a copy of.
     pub fn always() -> Fields {
         let mut fields = Fields::default();
-        fields.put(DMAC, [0xff; 6]);
-        fields.put(ETHER_TYPE, [0xff; 2]);
+        fields.put(DMAC, &[0xff; 6]);
+        fields.put(ETHER_TYPE, &[0xff; 2]);
         fields
     }
 
     /// The mask of the VLAN that a frame is of.
     pub fn of_tag() -> Fields {
         let mut fields = Fields::default();
-        fields.put(VLAN, 0xfffu16.to_be_bytes());
-        fields.put(TAGS, [(FrameTags::ANY | FrameTags::SERVICE).0]);
+        fields.put(VLAN, &0xfffu16.to_be_bytes());
+        fields.put(TAGS, &[(FrameTags::ANY | FrameTags::SERVICE).0]);
         fields
     }
 
     /// The mask of the fields that hashes may be of.
     pub fn hashed() -> Fields {
         let mut fields = Fields::default();
-        fields.put(SRC_IP, [0xff; 32]);
-        fields.put(SRC_PORT, [0xff; 4]);
-        [PROTOCOL, VERSION, PORTS, FRAGMENTED].into_iter().for_each(|field| fields.put(field, [0xff]));
+        fields.put(SRC_IP, &[0xff; 32]);
+        fields.put(SRC_PORT, &[0xff; 4]);
+        [PROTOCOL, VERSION, PORTS, FRAGMENTED].into_iter().for_each(|field| fields.put(field, &[0xff]));
         fields
     }
 
@@ -300,13 +290,13 @@ impl Fields {
         let mut fields = *self;
         let [_, ports, fragmented] = self.get(TAGS);
         if ports == 0 || fragmented != 0 {
-            fields.put(SRC_PORT, [0; 4]);
+            fields.put(SRC_PORT, &[0; 4]);
         }
         let [high, low] = self.get(VLAN);
-        fields.put(VLAN, [high & 0xf, low]);
-        fields.put(FLOW_LABEL, [0; 4]);
-        fields.put(CLASS, [0; 2]);
-        fields.put(TAGS, [0; FIELDS - TAGS]);
+        fields.put(VLAN, &[high & 0xf, low]);
+        fields.put(FLOW_LABEL, &[0; 4]);
+        fields.put(CLASS, &[0; 2]);
+        fields.put(TAGS, &[0; FIELDS - TAGS]);
         fields
     }
 
