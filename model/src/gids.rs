@@ -93,12 +93,7 @@ impl GidTables {
     /// Of `cards` cards at the start.
     #[cfg(test)]
     pub fn at_start(cards: u16) -> GidTables {
-        let empty = GidTable {
-            entries: [GidEntry::new([0; 16]); GID_TABLE_LEN],
-            valid: [Flag::NO; GID_TABLE_LEN],
-            mixed: Flag::NO,
-        };
-        let mut tables = GidTables { cards: 0, ports: [[empty; PORTS]; MAX_CARDS] };
+        let mut tables: GidTables = crate::plain::zeroed();
         tables.init(cards);
         tables
     }

@@ -3,17 +3,17 @@
 use fpga_regs::QpType;
 
 use super::regions::settle;
-use super::tables::{key_kind, Function, Key, EQS, MAX_FUNCTIONS};
+use super::tables::{key_kind, Function, Key, MAX_FUNCTIONS};
 use super::Device;
 use crate::env::Env;
-use crate::plain::Flag;
+use crate::plain::zeroed;
 
 impl Device {
     /// Gives a function to a DMA domain. `None`: all are taken.
     pub fn attach(&mut self, domain: u16) -> Option<u16> {
         let functions = &self.functions;
         let f = self.tables.function.take(0..MAX_FUNCTIONS, |i| functions[i].used.get())?;
-        self.functions[f] = Function { used: true.into(), domain, ..EMPTY };
+        self.functions[f] = Function { used: true.into(), domain, ..zeroed() };
         Some(f as u16)
     }
 
@@ -21,7 +21,7 @@ impl Device {
     pub fn detach(&mut self, f: u16, env: &mut impl Env) {
         if self.functions[f as usize].used.get() {
             self.reset_function(f, env);
-            self.functions[f as usize] = EMPTY;
+            self.functions[f as usize] = zeroed();
         }
     }
 
@@ -83,28 +83,6 @@ impl Device {
             }
         }
         let Function { domain, remote, .. } = self.functions[f as usize];
-        self.functions[f as usize] = Function { used: true.into(), domain, remote, ..EMPTY };
+        self.functions[f as usize] = Function { used: true.into(), domain, remote, ..zeroed() };
     }
 }
-
-const EMPTY: Function = Function {
-    used: Flag::NO,
-    enabled: Flag::NO,
-    resetting: Flag::NO,
-    remote: Flag::NO,
-    admin_log: 0,
-    domain: 0,
-    asq: 0,
-    acq: 0,
-    asq_head: 0,
-    asq_tail: 0,
-    acq_tail: 0,
-    acq_consumer: 0,
-    scratch: 0,
-    error_cause: 0,
-    health: 0,
-    pages: 0,
-    vector_mask: 0,
-    vector_pending: 0,
-    eqs: [super::tables::Eq { used: Flag::NO, vector: 0, mask: 0, pi: 0, ci: 0, ring: 0 }; EQS],
-};

@@ -8,7 +8,7 @@ use super::tables::*;
 use super::Device;
 use crate::dma::Addr;
 use crate::env::Env;
-use crate::segment::Label;
+use crate::plain::zeroed;
 
 impl Device {
     pub(super) fn alloc_pd(&mut self, f: u16) -> Result<u32, Refused> {
@@ -57,9 +57,8 @@ impl Device {
             used: true.into(),
             vector: e.vector(),
             mask: (1 << e.log_size()) - 1,
-            pi: 0,
-            ci: 0,
             ring: e.ring_iova(),
+            ..zeroed()
         };
         Ok(n as u32)
     }
@@ -83,20 +82,12 @@ impl Device {
             ci: first,
             ci_iova: c.ci_iova(),
             used: true.into(),
-            armed: 0,
-            held: 0,
-            arming: 0,
             moderation: moderation(c),
-            due: 0,
-            overrun: false.into(),
             stamped: c.stamped().into(),
-            shared: false.into(),
             special: c.stamped().into(),
-            failed: false.into(),
             eq,
             function: f,
-            users: 0,
-            island: Label::default(),
+            ..zeroed()
         };
         Ok(n as u32)
     }
@@ -164,14 +155,12 @@ impl Device {
             function: f,
             pd: pd as u32,
             mask: (1 << s.log_size()) - 1,
-            ci: 0,
             limit: s.limit(),
-            users: 0,
             ring: s.ring_iova(),
-            island: Label::default(),
             xrcd,
             cq: cq as u16,
             opened: opened as u16,
+            ..zeroed()
         };
         if xrcd != 0 {
             self.xrcds[opened].users += 1;

@@ -8,6 +8,7 @@ use super::tables::*;
 use super::Device;
 use crate::dma::Addr;
 use crate::env::Env;
+use crate::plain::zeroed;
 
 impl Device {
     /// A free key slot with a new variant of its key.
@@ -19,21 +20,12 @@ impl Device {
         let variant = (key.key as u8).wrapping_add(1);
         *key = Key {
             kind,
-            access: 0,
-            page_shift: 0,
             mode: MrMode::DIRECT,
             domain,
             function: f,
             key: (k as u32) << 8 | variant as u32,
             pd,
-            va: 0,
-            length: 0,
-            iova: 0,
-            first_offset: 0,
-            window_offset: 0,
-            parent: 0,
-            bound: 0,
-            valid: false.into(),
+            ..zeroed()
         };
         self.pds[pd as usize].users += 1;
         Ok(k)

@@ -26,12 +26,6 @@ pub struct Cache<const N: usize> {
     entries: [u64; N],
 }
 
-impl<const N: usize> Default for Cache<N> {
-    fn default() -> Self {
-        Cache { entries: [0; N] }
-    }
-}
-
 impl<const N: usize> Cache<N> {
     /// Uses an entry: whether it was there. Now it is.
     #[inline]
@@ -76,6 +70,7 @@ plain! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plain::zeroed;
 
     fn of(entries: u32) -> Size {
         Size { entries, ways: 8 }
@@ -83,7 +78,7 @@ mod tests {
 
     #[test]
     fn what_fits_stays() {
-        let mut cache = Cache::<64>::default();
+        let mut cache = zeroed::<Cache<64>>();
         for key in 100..164 {
             assert!(!cache.touch(key, of(64)));
         }
@@ -94,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_round_of_one_more_than_fits_never_hits() {
-        let mut cache = Cache::<16>::default();
+        let mut cache = zeroed::<Cache<16>>();
         for round in 0..3 {
             for key in 0..5 {
                 assert!(!cache.touch(key, of(4)), "round {round}, {key}");
@@ -104,7 +99,7 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_goes() {
-        let mut cache = Cache::<16>::default();
+        let mut cache = zeroed::<Cache<16>>();
         for key in [1, 2, 3, 1, 4] {
             cache.touch(key, of(3));
         }
@@ -114,7 +109,7 @@ mod tests {
 
     #[test]
     fn half_of_twice_the_capacity_hits_at_random() {
-        let mut cache = Cache::<1024>::default();
+        let mut cache = zeroed::<Cache<1024>>();
         let mut random = 1u32;
         let mut hits = 0;
         for round in 0..40_000 {
@@ -127,7 +122,7 @@ mod tests {
 
     #[test]
     fn forgotten_and_cleared() {
-        let mut cache = Cache::<16>::default();
+        let mut cache = zeroed::<Cache<16>>();
         for key in [0, u32::MAX, 7] {
             cache.touch(key, of(4));
         }

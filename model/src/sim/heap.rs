@@ -42,12 +42,6 @@ fn event(key: u128, item: u32) -> Event {
     Event { time: (key >> 64) as u64, order: key as u64, item }
 }
 
-impl<const N: usize> Default for Queue<N> {
-    fn default() -> Self {
-        Queue { keys: [0; N], items: [0; N], len: 0 }
-    }
-}
-
 impl<const N: usize> Queue<N> {
     /// Events that the queue holds at most.
     pub const CAPACITY: usize = N - ROOT;
@@ -186,10 +180,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::plain::zeroed;
 
     #[test]
     fn full_and_empty() {
-        let mut queue = Queue::<7>::default();
+        let mut queue = zeroed::<Queue<7>>();
         assert_eq!(queue.pop(), None);
         for n in 0..4 {
             queue.push(10 - n, n, n as u32).unwrap();
@@ -203,7 +198,7 @@ mod tests {
 
     #[test]
     fn nothing_of_before_a_clear_is_left() {
-        let mut queue = Queue::<16>::default();
+        let mut queue = zeroed::<Queue<16>>();
         for n in 0..5 {
             queue.push(1000, n, 7).unwrap();
         }
@@ -216,7 +211,7 @@ mod tests {
 
     #[test]
     fn time_counts_before_order_up_to_the_last_bit() {
-        let mut queue = Queue::<16>::default();
+        let mut queue = zeroed::<Queue<16>>();
         queue.push(u64::MAX, 0, 1).unwrap();
         queue.push(u64::MAX - 1, u64::MAX, 2).unwrap();
         queue.push(u64::MAX, u64::MAX, 3).unwrap();
@@ -239,7 +234,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_same_as_the_standard_heap(steps in steps()) {
-            let mut queue = Queue::<259>::default();
+            let mut queue = zeroed::<Queue<259>>();
             let mut heap = BinaryHeap::new();
             for (n, step) in steps.into_iter().enumerate() {
                 match step {

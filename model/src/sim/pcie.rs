@@ -9,7 +9,7 @@
 //! asked for later, by an event. A transfer that was asked for ahead would keep the link from all that comes
 //! before it.
 
-use crate::plain::plain;
+use crate::plain::{plain, zeroed};
 use crate::profile::{Pcie, Profile};
 
 /// Most read requests in flight at once.
@@ -59,19 +59,7 @@ struct Posted {
 
 impl Default for Bus {
     fn default() -> Bus {
-        Bus {
-            up: 0,
-            down: 0,
-            stores: 0,
-            visible: 0,
-            last: 0,
-            tags: [0; MAX_READS],
-            next_tag: 0,
-            posted: [Posted::default(); MAX_POSTED],
-            oldest: 0,
-            count: 0,
-            data_credits: 0,
-        }
+        zeroed()
     }
 }
 

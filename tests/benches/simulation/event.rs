@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use fpga_regs::WqeOpcode;
 use model::attach::{NetOptions, SegmentCard};
+use model::plain::zeroed;
 use model::profile::Profile;
 use model::sim::heap::Queue;
 use tests::{connect, Net, Options};
@@ -72,7 +73,7 @@ pub fn alone() {
         events = clock.events() - before;
         start.elapsed().as_nanos() as f64 / events as f64
     };
-    let mut queue = Box::<Queue<16384>>::default();
+    let mut queue = Box::new(zeroed::<Queue<16384>>());
     let mut random = 1u64;
     let mut delay = || {
         random ^= random << 13;

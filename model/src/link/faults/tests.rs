@@ -2,25 +2,15 @@
 
 use super::*;
 use crate::packet::PortId;
+use crate::plain::zeroed;
 
 const A: PortId = PortId { card: 0, port: 0 };
 const B: PortId = PortId { card: 1, port: 0 };
 
-fn area(text: &str) -> Box<FaultArea> {
-    let random = || Random(AtomicU64::new(0));
-    let area = FaultArea {
-        thresholds: Default::default(),
-        random: random(),
-        count: AtomicU32::new(0),
-        rules: std::array::from_fn(|_| RuleArea {
-            words: Default::default(),
-            counted: AtomicU64::new(0),
-            hit: AtomicU64::new(0),
-            random: random(),
-        }),
-    };
+fn area(text: &str) -> FaultArea {
+    let area: FaultArea = zeroed();
     area.init(&text.parse().unwrap_or_else(|error| panic!("{text}: {error}")));
-    Box::new(area)
+    area
 }
 
 fn fate(area: &FaultArea, len: usize) -> Fate {
