@@ -17,7 +17,7 @@ use crate::link::{LinkArea, LinkOptions};
 use crate::packet::PORTS;
 use crate::plain::{plain, Plain};
 use crate::profile::Profile;
-use crate::segment::{futex_wake, Segment, Turn};
+use crate::segment::{futex_raise, Segment, Turn};
 use crate::sim::fabric::Fabric;
 use crate::sim::state::SharedSim;
 use crate::world::{SharedWorld, MAX_CARDS};
@@ -115,8 +115,7 @@ impl Net {
     #[cold]
     pub fn wake_all(&self) {
         for word in self.interrupts.as_flattened().as_flattened() {
-            word.fetch_add(1, Ordering::Release);
-            futex_wake(word, u32::MAX >> 1);
+            futex_raise(word);
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::device::tables::{EQS, MAX_QPS, MAX_SRQS};
 use crate::device::Device;
 use crate::net::Net;
 use crate::segment::page::PAGE;
-use crate::segment::{futex_wait, futex_wake, Area, LockError, Segment};
+use crate::segment::{futex_raise, futex_wait, Area, LockError, Segment};
 use crate::world::World;
 
 /// A doorbell that its owner rang, with the index of its queue in the card.
@@ -107,8 +107,7 @@ impl Function {
     /// Makes a thread of this process that waits for interrupt `vector` check again.
     pub fn wake(&self, net: &Net, vector: u32) {
         if let Some(word) = self.words(net).get(vector as usize) {
-            word.fetch_add(1, Ordering::Release);
-            futex_wake(word, u32::MAX >> 1);
+            futex_raise(word);
         }
     }
 

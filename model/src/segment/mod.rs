@@ -60,7 +60,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 pub use error::SegmentError;
-pub use futex::{futex_wait, futex_wake};
+pub use futex::{futex_raise, futex_wait, futex_wake};
 pub use heap::Area;
 pub use island::{Entry, Island, Label, Turn};
 pub use keeper::attach::AttachError;

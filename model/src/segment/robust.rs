@@ -13,7 +13,7 @@ use std::sync::atomic::{compiler_fence, AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::announced::{Head, Me};
-use super::futex::{futex_wait, futex_wake};
+use super::futex::{futex_wait, futex_wake, ALL_SLEEPERS};
 use super::now_ns;
 
 /// Bits of the lock that hold the thread id of the holder (FUTEX_TID_MASK).
@@ -244,7 +244,7 @@ impl RobustLock {
     pub fn forget_dead(&self) {
         if self.holder_died() {
             self.0.store(0, Ordering::Release);
-            futex_wake(&self.0, u32::MAX >> 1);
+            futex_wake(&self.0, ALL_SLEEPERS);
         }
     }
 
@@ -279,7 +279,7 @@ impl RobustLock {
     #[cold]
     pub fn condemn(&self, held: &Held) {
         self.0.store(CONDEMNED, Ordering::Release);
-        futex_wake(&self.0, u32::MAX >> 1);
+        futex_wake(&self.0, ALL_SLEEPERS);
         held.withdraw();
     }
 

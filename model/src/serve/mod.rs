@@ -78,7 +78,7 @@ pub fn serve(
                     return refuse(&socket);
                 };
                 say("a client has come");
-                let session = || Session::run(card, interrupts, asker, mode, socket, &say);
+                let session = || Session::run(card, interrupts, asker, mode, socket, say);
                 if catch_unwind(AssertUnwindSafe(session)).is_err() {
                     say("the session failed, which is a defect of this server; the next client is served");
                 }

@@ -61,12 +61,8 @@ pub struct Session<'a> {
     /// What registers read when they were read last, for reads that cannot wait.
     last: Mutex<HashMap<RegionAccess, Vec<u8>>>,
     /// Says what is worth knowing, one line each.
-    say: &'a dyn Say,
+    say: &'a (dyn Fn(&str) + Sync),
 }
-
-/// Gets a line for each thing worth knowing.
-pub trait Say: Fn(&str) + Sync {}
-impl<F: Fn(&str) + Sync> Say for F {}
 
 /// Commands that wait, above which the client is slowed down while there is no DMA.
 const QUEUE: usize = 4096;
@@ -81,7 +77,7 @@ impl<'a> Session<'a> {
         asker: &'a Asker,
         mode: DmaMode,
         socket: Arc<UnixStream>,
-        say: &'a dyn Say,
+        say: &'a (dyn Fn(&str) + Sync),
     ) {
         let client = Arc::new(Client::new(socket));
         asker.open(client.clone());

@@ -6,7 +6,7 @@ use super::programs::actor::{Actor, State};
 use super::state::{place, seen_by, Sim, FOREVER};
 use crate::cells::Interrupts;
 use crate::link::LinkArea;
-use crate::segment::futex_wake;
+use crate::segment::futex_raise;
 use crate::world::World;
 use contract::clock::WAKE_SIGNAL;
 use std::sync::atomic::{compiler_fence, Ordering};
@@ -271,7 +271,6 @@ impl Sim {
             a.release(at);
         }
         let word = &interrupts[card as usize][function as usize][vector as usize];
-        word.fetch_add(1, Ordering::Release);
-        futex_wake(word, u32::MAX >> 1);
+        futex_raise(word);
     }
 }

@@ -16,7 +16,7 @@ use crate::here::Here;
 use crate::link::{frames::LONGEST_FRAME, outside::medium, LinkEnv, Mode};
 use crate::net::Net;
 use crate::packet::{Packet, Payload, PortId};
-use crate::segment::{futex_wake, now_ns, Reach, ALL};
+use crate::segment::{futex_raise, now_ns, Reach, ALL};
 use crate::world::World;
 
 /// WQEs that a QP executes in one turn.
@@ -350,8 +350,7 @@ impl Env for WallEnv<'_> {
 
     fn interrupt(&mut self, card: u16, function: u16, vector: u8) {
         let word = &self.net.interrupts[card as usize][function as usize][vector as usize];
-        word.fetch_add(1, Ordering::Release);
-        futex_wake(word, u32::MAX >> 1);
+        futex_raise(word);
         self.net.servers[card as usize][function as usize].ring();
     }
 
