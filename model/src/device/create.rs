@@ -6,7 +6,7 @@ use fpga_regs::{
 };
 
 use super::modify::{Refused, FULL};
-use super::qp::{IDLE, NO_WQE};
+use super::qp::{Requester, NO_WQE};
 use super::requester::{PSN_WINDOW, TRAIN_BYTES};
 use super::segment::MAX_TSO;
 use super::tables::MAX_QPS;
@@ -14,6 +14,7 @@ use super::wqe::MAX_RING_LOG;
 use super::Device;
 use crate::env::Env;
 use crate::packet::{PortId, PORTS};
+use crate::plain::zeroed;
 
 /// Indices below this are never given to QPs.
 const FIRST_QP: usize = 16;
@@ -157,28 +158,9 @@ impl Device {
         self.keep_counters(q);
         self.forget_kept(q);
         let qp = &mut self.qps[q];
-        qp.req.ci = 0;
-        qp.req.cur = 0;
-        qp.req.cur_offset = 0;
-        qp.req.again = false.into();
-        qp.req.went_back_to = 0;
-        qp.req.psn = 0;
-        qp.req.una = 0;
-        qp.req.ci_psn = 0;
-        qp.req.rd_out = 0;
-        qp.req.rnr_wait = false.into();
-        qp.req.pending_status = 0;
-        qp.req.head_cached = false.into();
-        qp.resp.epsn = 0;
-        qp.resp.msn = 0;
-        qp.resp.rq_ci = 0;
-        qp.resp.rq_pi = 0;
-        qp.resp.offset = 0;
-        qp.resp.op = IDLE;
-        qp.resp.nak_sent = false.into();
-        qp.resp.has_recv = false.into();
-        qp.resp.next_resource = 0;
-        qp.resp.established = false.into();
+        // How often sending went back stays: packets that have not left yet are compared with it.
+        qp.req = Requester { rewinds: qp.req.rewinds, ..zeroed() };
+        qp.resp = zeroed();
         qp.resources.iter_mut().for_each(|r| r.kind = 0);
         qp.flushing = false.into();
         qp.written = [NO_WQE; 2];
