@@ -28,19 +28,12 @@ static void connections(struct ibv_context *context)
         .qp_state = IBV_QPS_RTR,
         .path_mtu = IBV_MTU_1024,
         .dest_qp_num = peer.address.qpn,
-        .ah_attr = {
-            .is_global = 1,
-            .port_num = PORT,
-            .sl = 9,
-            .static_rate = IBV_RATE_10_GBPS,
-            .grh = { .dgid = peer.address.gid, .sgid_index = GID_INDEX, .hop_limit = 64, .flow_label = 0xdeadbeef },
-        },
+        .ah_attr = path_to(peer.address.gid),
     };
+    attr.ah_attr.sl = 9, attr.ah_attr.static_rate = IBV_RATE_10_GBPS, attr.ah_attr.grh.flow_label = 0xdeadbeef;
     struct ibv_qp_attr found;
     struct ibv_qp_init_attr init;
-    CHECK(!ibv_modify_qp(side.qp, &attr,
-                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+    CHECK(!advance(side.qp, attr));
     CHECK(!ibv_query_qp(side.qp, &found, IBV_QP_AV, &init));
     CHECK(found.ah_attr.grh.flow_label == 0xdbeef && found.ah_attr.sl == 1);
     CHECK(found.ah_attr.static_rate == IBV_RATE_10_GBPS);
@@ -59,11 +52,11 @@ static void inline_room(struct ibv_context *context)
         CHECK(rc >= 16u * sges && ud >= 16u * sges);
         side.address.qpn = side.qp->qp_num;
         struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT };
-        CHECK(!ibv_modify_qp(side.qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+        CHECK(!advance(side.qp, attr));
         attr.qp_state = IBV_QPS_RESET;
         CHECK(!ibv_modify_qp(peer.qp, &attr, IBV_QP_STATE));
         attr.qp_state = IBV_QPS_INIT, attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-        CHECK(!ibv_modify_qp(peer.qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+        CHECK(!advance(peer.qp, attr));
         connect_pair(&side, &peer);
         char text[1024];
         memset(text, 'a' + sges, sizeof text);
@@ -89,7 +82,7 @@ static void datagrams(struct ibv_context *context)
     struct ibv_qp_cap cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 };
     uint32_t room;
     struct ibv_qp *qp = make(&side, IBV_QPT_UD, cap, &room);
-    ready_for_datagrams(qp, 0x11111111);
+    make_ready(qp, 0x11111111);
     /* GID 0 is an IPv6 address, GID 1 an IPv4 address. */
     for (int index = 0; index <= 1; index++) {
         struct ibv_ah_attr way = {
@@ -99,9 +92,7 @@ static void datagrams(struct ibv_context *context)
         CHECK(!ibv_query_gid(context, PORT, index, &way.grh.dgid));
         struct ibv_ah *ah = ibv_create_ah(side.pd, &way);
         CHECK(ah);
-        struct ibv_sge sge = { .addr = (uintptr_t)side.buffer, .length = 2048, .lkey = side.mr->lkey };
-        struct ibv_recv_wr *bad_recv, recv = { .wr_id = 1, .sg_list = &sge, .num_sge = 1 };
-        CHECK(!ibv_post_recv(qp, &recv, &bad_recv));
+        post_receive(qp, 1, side.mr, side.buffer, 2048);
         struct ibv_sge from = { .addr = (uintptr_t)side.buffer + 2048, .length = 64, .lkey = side.mr->lkey };
         struct ibv_send_wr *bad, wr = { .wr_id = 2, .sg_list = &from, .num_sge = 1, .opcode = IBV_WR_SEND };
         wr.wr.ud.ah = ah, wr.wr.ud.remote_qpn = qp->qp_num, wr.wr.ud.remote_qkey = 0x11111111;

@@ -100,15 +100,11 @@ int main(void)
         { 2, 1, TAG }, { 3, 0, 0 }, { 7, 1, 0 }, { 2, 1, TAG }, { 4, 0, 0 }, { 3, 0, 0 }, { 2, 1, TAG },
     };
     for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
-        struct ibv_sge room = { (uintptr_t)in[i], FRAME, in_mr->lkey };
-        struct ibv_recv_wr recv = { .sg_list = &room, .num_sge = 1 }, *bad_recv;
         if (frames[i].comes)
-            CHECK(!ibv_post_recv(receiver, &recv, &bad_recv));
+            post_receive(receiver, 0, in_mr, in[i], FRAME);
         memcpy(out, frame, FRAME);
         out[37] = frames[i].port;
-        struct ibv_sge bytes = { (uintptr_t)out, FRAME, out_mr->lkey };
-        struct ibv_send_wr send = { .sg_list = &bytes, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
-        CHECK(!ibv_post_send(sender, &send, &bad));
+        post_message(sender, 0, out_mr, out, FRAME);
         CHECK(completion(sent, 10).status == IBV_WC_SUCCESS);
         struct ibv_poll_cq_attr poll = { 0 };
         double until = now() + 10;

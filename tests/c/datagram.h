@@ -6,17 +6,6 @@
 
 enum { QKEY = 17, GRH = 40 };
 
-/* A UD queue pair from RESET to RTS. */
-static inline void ready_for_datagrams(struct ibv_qp *qp, uint32_t qkey)
-{
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = qkey };
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY));
-    attr.qp_state = IBV_QPS_RTR;
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE));
-    attr.qp_state = IBV_QPS_RTS;
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
-}
-
 /* It is in RTS, and shares nothing but what the connection had. */
 static inline void use_datagrams(struct side *side)
 {
@@ -28,15 +17,13 @@ static inline void use_datagrams(struct side *side)
     };
     CHECK(!ibv_destroy_qp(side->qp));
     CHECK(side->qp = ibv_create_qp(side->pd, &init));
-    ready_for_datagrams(side->qp, QKEY);
+    make_ready(side->qp, QKEY);
     side->address.qpn = side->qp->qp_num;
 }
 
 static inline struct ibv_ah *way_to(struct side *side, const struct address *peer)
 {
-    struct ibv_ah_attr attr = {
-        .is_global = 1, .port_num = PORT, .grh = { .dgid = peer->gid, .sgid_index = GID_INDEX, .hop_limit = 64 },
-    };
+    struct ibv_ah_attr attr = path_to(peer->gid);
     struct ibv_ah *ah = ibv_create_ah(side->pd, &attr);
     CHECK(ah);
     return ah;

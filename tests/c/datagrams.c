@@ -47,9 +47,7 @@ static void verify(const struct ibv_wc *wc, uint32_t qpn)
 
 static void give(int n)
 {
-    struct ibv_sge sge = { .addr = (uintptr_t)place(n), .length = ROOM, .lkey = own.mr->lkey };
-    struct ibv_recv_wr wr = { .wr_id = n, .sg_list = &sge, .num_sge = 1 }, *bad;
-    CHECK(!ibv_post_recv(own.qp, &wr, &bad));
+    post_receive(own.qp, n, own.mr, place(n), ROOM);
 }
 
 /* What was sent completes with bit 32. */
@@ -125,8 +123,7 @@ static void hub(const char *path)
     for (int n = 0; n < DEPTH; n++)
         give(n);
     int door = listener(path);
-    printf("at work\n");
-    fflush(stdout);
+    say("at work");
     while (!stopped) {
         struct pollfd polls[1 + CLIENTS] = { { .fd = door, .events = POLLIN } };
         for (int c = 0; c < CLIENTS; c++)
@@ -158,8 +155,7 @@ static void client(const char *path)
     for (int n = 0; n < PLACES; n++)
         give(BACK + n);
     CHECK(write(fd, &own.address, sizeof own.address) == sizeof own.address && read(fd, &ready, 1) == 1);
-    printf("at work\n");
-    fflush(stdout);
+    say("at work");
     uint32_t posted = 0, sent = 0, back = 0, until = 0;
     int looks = 0, looking = 0;
     double late = now() + 30;
@@ -172,8 +168,7 @@ static void client(const char *path)
             looking = 1, until = back + LOOK;
         if (looking && back >= until) {
             looking = 0;
-            printf("look %d\n", ++looks);
-            fflush(stdout);
+            say("look %d", ++looks);
         }
         struct ibv_wc wc;
         if (!next(&wc)) {

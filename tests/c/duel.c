@@ -69,8 +69,7 @@ static void aftermath(struct side *side, struct ibv_wc wc, int flushed, uint64_t
     struct ibv_qp_init_attr init;
     CHECK(!ibv_query_qp(side->qp, &attr, IBV_QP_STATE, &init));
     CHECK(attr.qp_state == IBV_QPS_ERR);
-    printf("peer lost: status %d, flushed %d, %.1f ms after the last success\n", first, flushed, (failed - good) * 1e3);
-    fflush(stdout);
+    say("peer lost: status %d, flushed %d, %.1f ms after the last success", first, flushed, (failed - good) * 1e3);
     /* As a program that keeps running would: give everything back. */
     CHECK(!ibv_destroy_qp(side->qp) && !ibv_dereg_mr(side->mr) && !ibv_destroy_cq(side->cq));
     CHECK(!ibv_destroy_comp_channel(side->channel) && !ibv_dealloc_pd(side->pd) && !ibv_close_device(side->context));
@@ -92,8 +91,7 @@ int main(int count, char **arguments)
     if (count > 5 && fork() == 0)
         for (;;)
             pause();
-    printf("connected\n");
-    fflush(stdout);
+    say("connected");
     static const enum ibv_wr_opcode kinds[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE };
     double start = now(), good = start, waited = ready();
     uint64_t posted = 0, done = 0;

@@ -22,16 +22,14 @@ int main(void)
     pthread_t waiters[2];
     for (int i = 0; i < 2; i++)
         CHECK(!pthread_create(&waiters[i], NULL, waiter, sides[i].channel));
-    printf("ready\n");
-    fflush(stdout);
+    say("ready");
     for (int i = 0; i < 2; i++) {
         struct ibv_async_event event;
         CHECK(!ibv_get_async_event(sides[i].context, &event));
         if (event.event_type != IBV_EVENT_DEVICE_FATAL)
             die("card %d: %s", i, ibv_event_type_str(event.event_type));
         ibv_ack_async_event(&event);
-        printf("card %d is lost\n", i);
-        fflush(stdout);
+        say("card %d is lost", i);
     }
     for (int i = 0; i < 2; i++) {
         struct pollfd again = { .fd = sides[i].context->async_fd, .events = POLLIN };

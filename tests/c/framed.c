@@ -80,8 +80,7 @@ static void hub(const struct side *side, struct known *known)
 {
     CHECK(rule_for(side->qp, HUB));
     receive(side, 0, FRAMES);
-    printf("at work\n");
-    fflush(stdout);
+    say("at work");
     for (uint64_t n = 0;; n++) {
         struct ibv_wc wc;
         int count;
@@ -128,10 +127,7 @@ static void send_frame(const struct side *side, uint64_t n, int last)
     frame->sender = sender;
     frame->number = n;
     memset(frame->bytes, byte_of(sender, n), length - sizeof *frame);
-    struct ibv_sge sge = { (uintptr_t)frame, length, side->mr->lkey };
-    struct ibv_send_wr wr = { .wr_id = n, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
-        .send_flags = IBV_SEND_SIGNALED }, *bad;
-    CHECK(!ibv_post_send(side->qp, &wr, &bad));
+    post_message(side->qp, n, side->mr, frame, length);
 }
 
 /* How many frames of this sender have come; `at` is where to look for it, from 0 on. */
@@ -156,8 +152,7 @@ static void client(const struct side *side, struct known *known)
             die("send %lu: %s", (unsigned long)done, count < 0 ? "no poll" : ibv_wc_status_str(wc.status));
         done += count;
         if (count && done == 1) {
-            printf("at work\n");
-            fflush(stdout);
+            say("at work");
         }
         if (ends && done == posted) {
             send_frame(side, posted, 1);

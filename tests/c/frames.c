@@ -24,7 +24,7 @@ static struct ibv_qp *raw_qp(struct ibv_context *context, struct ibv_pd *pd, str
     };
     struct ibv_qp *qp = ibv_create_qp_ex(context, &init);
     CHECK(qp);
-    ready_raw(qp);
+    make_ready(qp, 0);
     return qp;
 }
 
@@ -66,9 +66,7 @@ static void passes(struct ibv_qp *sender, struct ibv_cq *sent, struct ibv_cq *cq
             whole[expected++] = out.bytes[i];
     if (keeps)
         check_sequence(out.bytes, length, whole + expected), expected += 4;
-    struct ibv_sge bytes = { (uintptr_t)out.bytes, length, out.mr->lkey };
-    struct ibv_send_wr send = { .sg_list = &bytes, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
-    CHECK(!ibv_post_send(sender, &send, &bad));
+    post_message(sender, 0, out.mr, out.bytes, length);
     CHECK(completion(sent, 10).status == IBV_WC_SUCCESS);
     struct ibv_wc wc = completion(cq, 10);
     CHECK(wc.status == IBV_WC_SUCCESS);
@@ -88,18 +86,12 @@ static void keeps_sequences(struct ibv_qp *sender, struct ibv_cq *sent, struct i
         struct ibv_qp *qp = raw_qp(context, pd, cq, IBV_QP_CREATE_SCATTER_FCS | (strips ? IBV_QP_CREATE_CVLAN_STRIPPING : 0));
         struct ibv_flow *flow = rule_for(qp, frame);
         for (int tagged = 0; tagged < 2; tagged++) {
-            struct ibv_sge room = { (uintptr_t)in.bytes, FRAME + 60, in.mr->lkey };
-            struct ibv_recv_wr recv = { .sg_list = &room, .num_sge = 1 }, *bad;
-            CHECK(!ibv_post_recv(qp, &recv, &bad));
+            post_receive(qp, 0, in.mr, in.bytes, FRAME + 60);
             passes(sender, sent, cq, out, in, tagged, strips, 1);
         }
         /* A buffer for the frame alone is too short. */
-        struct ibv_sge room = { (uintptr_t)in.bytes, FRAME + 3, in.mr->lkey };
-        struct ibv_recv_wr recv = { .sg_list = &room, .num_sge = 1 }, *bad;
-        CHECK(!ibv_post_recv(qp, &recv, &bad));
-        struct ibv_sge bytes = { (uintptr_t)out.bytes, make(out.bytes, 0), out.mr->lkey };
-        struct ibv_send_wr send = { .sg_list = &bytes, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad_send;
-        CHECK(!ibv_post_send(sender, &send, &bad_send));
+        post_receive(qp, 0, in.mr, in.bytes, FRAME + 3);
+        post_message(sender, 0, out.mr, out.bytes, make(out.bytes, 0));
         CHECK(completion(sent, 10).status == IBV_WC_SUCCESS);
         CHECK(completion(cq, 10).status == IBV_WC_LOC_LEN_ERR);
         CHECK(!ibv_destroy_flow(flow) && !ibv_destroy_qp(qp));
@@ -198,9 +190,7 @@ int main(void)
         make(out, tagged);
         if (wrong)
             out[24 + head] = out[40 + head] = 0x55;
-        struct ibv_sge room = { (uintptr_t)in[round], sizeof in[round], in_mr->lkey };
-        struct ibv_recv_wr recv = { .wr_id = round, .sg_list = &room, .num_sge = 1 }, *bad_recv;
-        CHECK(!ibv_post_recv(receiver, &recv, &bad_recv));
+        post_receive(receiver, round, in_mr, in[round], sizeof in[round]);
         struct ibv_sge bytes = { (uintptr_t)out, FRAME + head, out_mr->lkey };
         struct ibv_send_wr send = {
             .sg_list = &bytes,

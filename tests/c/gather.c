@@ -25,7 +25,7 @@ int main(void)
     CHECK(!ibv_destroy_qp(from.qp));
     CHECK(from.qp = ibv_create_qp(from.pd, &init));
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT };
-    CHECK(!ibv_modify_qp(from.qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+    CHECK(!advance(from.qp, attr));
     from.address.qpn = from.qp->qp_num;
     connect_pair(&from, &to);
     memset((void *)from.buffer, 1, BYTES);

@@ -62,9 +62,10 @@ static size_t place(int c, uint32_t number, int answer)
 
 static void give(int n)
 {
-    struct ibv_sge sge = { .addr = (uintptr_t)receive_at(n), .length = ROOM, .lkey = hub.mr->lkey };
-    struct ibv_recv_wr wr = { .wr_id = n, .sg_list = &sge, .num_sge = 1 }, *bad;
-    CHECK(!(srq ? ibv_post_srq_recv(srq, &wr, &bad) : ibv_post_recv(clients[n / OWN].qp, &wr, &bad)));
+    if (srq)
+        post_shared_receive(srq, n, hub.mr, receive_at(n), ROOM);
+    else
+        post_receive(clients[n / OWN].qp, n, hub.mr, receive_at(n), ROOM);
 }
 
 static void send_on(struct ibv_qp *qp, struct ibv_mr *mr, volatile char *at, uint32_t number)
@@ -83,9 +84,8 @@ static struct ibv_qp *make_qp(void)
     };
     struct ibv_qp *qp = ibv_create_qp(hub.pd, &init);
     CHECK(qp);
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT,
-                                .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ };
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+    int access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+    CHECK(!advance(qp, (struct ibv_qp_attr){ .qp_state = IBV_QPS_INIT, .port_num = PORT, .qp_access_flags = access }));
     return qp;
 }
 
@@ -180,8 +180,7 @@ static void server(const char *path, int shared)
     for (int n = 0; n < RECEIVES && shared; n++)
         give(n);
     int door = listener(path);
-    printf("at work\n");
-    fflush(stdout);
+    say("at work");
     while (!stopped) {
         struct pollfd polls[1 + CLIENTS] = { { .fd = door, .events = POLLIN } };
         for (int c = 0; c < CLIENTS; c++)
@@ -221,14 +220,10 @@ static void client(struct side *side, const char *path)
     CHECK(recv(fd, &me, sizeof me, MSG_WAITALL) == sizeof me && recv(fd, &theirs, sizeof theirs, MSG_WAITALL) == sizeof theirs);
     CHECK(write(fd, &side->address, sizeof side->address) == sizeof side->address);
     connect_side(side, &theirs, 12, 7);
-    for (int n = 0; n < PLACES; n++) {
-        struct ibv_sge sge = { .addr = (uintptr_t)side->buffer + (BACK + n) * ROOM, .length = ROOM, .lkey = side->mr->lkey };
-        struct ibv_recv_wr wr = { .wr_id = 2ull << 32, .sg_list = &sge, .num_sge = 1 }, *bad;
-        CHECK(!ibv_post_recv(side->qp, &wr, &bad));
-    }
+    for (int n = 0; n < PLACES; n++)
+        post_receive(side->qp, 2ull << 32, side->mr, side->buffer + (BACK + n) * ROOM, ROOM);
     CHECK(read(fd, &ready, 1) == 1);
-    printf("at work\n");
-    fflush(stdout);
+    say("at work");
     uint32_t posted = 0, back = 0, done = 0;
     while (!stopped || done < posted * 3 || back < posted) {
         for (; !stopped && posted < back + PLACES / 2 && posted * 3 < done + 3 * PLACES; posted++) {
@@ -253,9 +248,7 @@ static void client(struct side *side, const char *path)
                 die("answer %u instead of %u", wc.imm_data, back);
             volatile char *at = side->buffer + (BACK + back % PLACES) * ROOM;
             verify("answer", at, me, back++);
-            struct ibv_sge sge = { .addr = (uintptr_t)at, .length = ROOM, .lkey = side->mr->lkey };
-            struct ibv_recv_wr wr = { .wr_id = 2ull << 32, .sg_list = &sge, .num_sge = 1 }, *bad;
-            CHECK(!ibv_post_recv(side->qp, &wr, &bad));
+            post_receive(side->qp, 2ull << 32, side->mr, at, ROOM);
             break;
         }
         case 4:

@@ -20,8 +20,7 @@ int main(int count, char **arguments)
         }
     }
     CHECK(!ibv_req_notify_cq(left.cq, 0));
-    printf("ready\n");
-    fflush(stdout);
+    say("ready");
     if (strcmp(arguments[1], "event") == 0) {
         struct ibv_cq *cq;
         void *context;

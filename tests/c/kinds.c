@@ -61,7 +61,7 @@ static void null_regions(void)
     struct side c = *a, d = make_side(context, a, BYTES);
     CHECK(c.qp = ibv_create_qp(a->pd, &init));
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT };
-    CHECK(!ibv_modify_qp(c.qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+    CHECK(!advance(c.qp, attr));
     c.address.qpn = c.qp->qp_num;
     connect_pair(&c, &d);
     memset((void *)a->buffer, 'y', BYTES);

@@ -16,13 +16,9 @@ static struct ibv_qp *sender, *receiver;
 static void run(int frames, int write, double took[2])
 {
     struct ibv_send_wr *bad;
-    struct ibv_recv_wr *bad_recv;
     struct ibv_wc wc;
-    for (int i = 0; i < frames; i++) {
-        struct ibv_sge room = { (uintptr_t)in->addr + i * FRAME, FRAME, in->lkey };
-        struct ibv_recv_wr recv = { .wr_id = i, .sg_list = &room, .num_sge = 1 };
-        CHECK(!ibv_post_recv(receiver, &recv, &bad_recv));
-    }
+    for (int i = 0; i < frames; i++)
+        post_receive(receiver, i, in, (char *)in->addr + i * FRAME, FRAME);
     struct ibv_sge sge = { (uintptr_t)near.buffer, FRAME, near.mr->lkey };
     struct ibv_send_wr send[COUNT];
     for (int i = 0; i < frames; i++)

@@ -41,9 +41,7 @@ static volatile char *receive_at(uint64_t n) { return far.buffer + (2 * QPS * WI
 
 static void give(uint64_t n)
 {
-    struct ibv_sge sge = { .addr = (uintptr_t)receive_at(n), .length = SLOT, .lkey = far.mr->lkey };
-    struct ibv_recv_wr wr = { .wr_id = n, .sg_list = &sge, .num_sge = 1 }, *bad;
-    CHECK(!ibv_post_srq_recv(srq, &wr, &bad));
+    post_shared_receive(srq, n, far.mr, receive_at(n), SLOT);
 }
 
 static struct ibv_qp *make_qp(struct side *side, struct ibv_srq *of, enum ibv_qp_type type)
@@ -61,14 +59,14 @@ static void connect_qp(struct ibv_qp *qp, const struct side *peer, uint32_t numb
 {
     int rc = qp->qp_type == IBV_QPT_RC;
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | (rc ? IBV_ACCESS_REMOTE_READ : 0) };
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+    CHECK(!advance(qp, attr));
     attr = (struct ibv_qp_attr){
         .qp_state = IBV_QPS_RTR, .path_mtu = PATH_MTU, .dest_qp_num = number, .max_dest_rd_atomic = 4, .min_rnr_timer = 1,
-        .ah_attr = { .is_global = 1, .port_num = PORT, .grh = { .dgid = peer->address.gid, .sgid_index = GID_INDEX, .hop_limit = 64 } },
+        .ah_attr = path_to(peer->address.gid),
     };
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0)));
+    CHECK(!advance(qp, attr));
     attr.qp_state = IBV_QPS_RTS, attr.timeout = 18, attr.retry_cnt = 7, attr.rnr_retry = 7, attr.max_rd_atomic = 4;
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0)));
+    CHECK(!advance(qp, attr));
 }
 
 /* Posts the next message, unless another thread does, or too many are on their way. */

@@ -18,17 +18,12 @@ static struct ibv_qp *raw_qp(struct ibv_context *context, struct ibv_pd **pd, st
 
 static void receive_into(struct ibv_qp *receiver, int place)
 {
-    struct ibv_sge room = { (uintptr_t)in[place], sizeof in[place], in_mr->lkey };
-    struct ibv_recv_wr recv = { .wr_id = place, .sg_list = &room, .num_sge = 1 }, *bad;
-    CHECK(!ibv_post_recv(receiver, &recv, &bad));
+    post_receive(receiver, place, in_mr, in[place], sizeof in[place]);
 }
 
 static void put(struct ibv_qp *sender, int number)
 {
-    struct ibv_sge bytes = { (uintptr_t)out[number], FRAME, out_mr->lkey };
-    struct ibv_send_wr send = { .wr_id = number, .sg_list = &bytes, .num_sge = 1, .opcode = IBV_WR_SEND,
-                                .send_flags = IBV_SEND_SIGNALED }, *bad;
-    CHECK(!ibv_post_send(sender, &send, &bad));
+    post_message(sender, number, out_mr, out[number], FRAME);
 }
 
 /* Completions up to a number, or those of so many seconds. */

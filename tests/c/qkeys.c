@@ -11,7 +11,7 @@ int main(void)
     };
     struct ibv_qp *qp = ibv_create_qp(side.pd, &init);
     CHECK(qp);
-    ready_for_datagrams(qp, 1);
+    make_ready(qp, 1);
     struct ibv_ah_attr way = { .is_global = 1, .port_num = PORT, .grh = { .dgid = side.address.gid, .sgid_index = GID_INDEX } };
     struct ibv_ah *ah = ibv_create_ah(side.pd, &way);
     CHECK(ah);

@@ -7,13 +7,6 @@
 
 enum { BYTES = 4096, MESSAGES = 1000, LIMIT = 20 };
 
-static void give(struct side *side, int id)
-{
-    struct ibv_sge sge = { .addr = (uintptr_t)side->buffer, .length = 64, .lkey = side->mr->lkey };
-    struct ibv_recv_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 }, *bad;
-    CHECK(!ibv_post_recv(side->qp, &wr, &bad));
-}
-
 int main(void)
 {
     sigset_t set;
@@ -24,8 +17,7 @@ int main(void)
     struct side left = make_side(one, NULL, BYTES), right = make_side(other, NULL, BYTES);
     connect_side(&left, &right.address, 8, 2);
     connect_side(&right, &left.address, 8, 2);
-    printf("ready\n");
-    fflush(stdout);
+    say("ready");
     int which;
     CHECK(!sigwait(&set, &which));
     for (int i = 0; i < MESSAGES; i++) {
@@ -33,7 +25,7 @@ int main(void)
         struct ibv_wc wc;
         for (int empty = 0; empty < 300; empty++)
             CHECK(!ibv_poll_cq(left.cq, 1, &wc));
-        give(&right, i);
+        post_receive(right.qp, i, right.mr, right.buffer, 64);
         wc = completion(left.cq, LIMIT);
         CHECK(wc.status == IBV_WC_SUCCESS && wc.wr_id == (uint64_t)i);
         wc = completion(right.cq, LIMIT);

@@ -46,9 +46,7 @@ static struct side meet(struct shared *shared, int me, const char *device, size_
 
 static void receive(struct side *side, uint64_t slot, uint32_t bytes)
 {
-    struct ibv_sge sge = { .addr = (uintptr_t)side->buffer + slot * bytes, .length = bytes, .lkey = side->mr->lkey };
-    struct ibv_recv_wr wr = { .wr_id = slot, .sg_list = &sge, .num_sge = 1 }, *bad;
-    CHECK(!ibv_post_recv(side->qp, &wr, &bad));
+    post_receive(side->qp, slot, side->mr, side->buffer + slot * bytes, bytes);
 }
 
 static void reader(struct shared *shared, const char *device, uint32_t bytes, uint64_t count)

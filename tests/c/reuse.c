@@ -22,24 +22,19 @@ static struct ibv_qp *make_qp(struct ibv_pd *pd, struct ibv_cq *sends, struct ib
     };
     struct ibv_qp *qp = ibv_create_qp(pd, &init);
     CHECK(qp);
-    int ud = type == IBV_QPT_UD;
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = QKEY, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)));
+    CHECK(!advance(qp, attr));
     return qp;
 }
 
 static void to_rts(struct ibv_qp *qp, uint32_t peer, union ibv_gid gid)
 {
-    int ud = qp->qp_type == IBV_QPT_UD;
     struct ibv_qp_attr attr = {
-        .qp_state = IBV_QPS_RTR,
-        .path_mtu = IBV_MTU_1024,
-        .dest_qp_num = peer,
-        .ah_attr = { .is_global = 1, .port_num = PORT, .grh = { .dgid = gid, .sgid_index = GID_INDEX, .hop_limit = 64 } },
+        .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer, .ah_attr = path_to(gid),
     };
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | (ud ? 0 : IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN)));
+    CHECK(!advance(qp, attr));
     attr.qp_state = IBV_QPS_RTS;
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
+    CHECK(!advance(qp, attr));
 }
 
 /* Rewrites each buffer as soon as its message is complete. */
@@ -80,7 +75,7 @@ int main(int count, char **arguments)
     CHECK(!ibv_query_gid(one, PORT, GID_INDEX, &from) && !ibv_query_gid(other, PORT, GID_INDEX, &to));
     to_rts(x, y->qp_num, to);
     to_rts(y, x->qp_num, from);
-    struct ibv_ah_attr ah_attr = { .is_global = 1, .port_num = PORT, .grh = { .dgid = to, .sgid_index = GID_INDEX, .hop_limit = 64 } };
+    struct ibv_ah_attr ah_attr = path_to(to);
     struct ibv_ah *ah = ibv_create_ah(pd, &ah_attr);
     CHECK(ah);
     static char target[CHAIN][GRH + LONGEST];
@@ -93,9 +88,7 @@ int main(int count, char **arguments)
         struct ibv_sge sges[CHAIN];
         struct ibv_send_wr wrs[CHAIN], *bad;
         for (int i = 0; i < CHAIN; i++) {
-            struct ibv_sge sge = { .addr = (uintptr_t)target[i], .length = sizeof target[i], .lkey = mr2->lkey };
-            struct ibv_recv_wr recv = { .wr_id = i, .sg_list = &sge, .num_sge = 1 }, *bad_recv;
-            CHECK(!ibv_post_recv(y, &recv, &bad_recv));
+            post_receive(y, i, mr2, target[i], sizeof target[i]);
             memset(source[i], (round + i) % 200, LONGEST);
             sges[i] = (struct ibv_sge){ .addr = (uintptr_t)source[i], .length = length, .lkey = mr->lkey };
             wrs[i] = (struct ibv_send_wr){

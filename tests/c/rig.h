@@ -53,20 +53,31 @@ __attribute__((noreturn, format(printf, 1, 2), unused)) static void die(const ch
     _exit(1);
 }
 
+/* Prints a line for whoever waits for it. */
+__attribute__((format(printf, 1, 2), unused)) static void say(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    putchar('\n');
+    fflush(stdout);
+}
+
 #define CHECK(condition) \
     do { \
         if (!(condition)) \
             die("%s:%d: %s (%s)", __FILE__, __LINE__, #condition, strerror(errno)); \
     } while (0)
 
-__attribute__((unused)) static double now(void)
+static inline double now(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return time.tv_sec + time.tv_nsec * 1e-9;
 }
 
-__attribute__((unused)) static struct ibv_context *open_device(const char *name)
+static inline struct ibv_context *open_device(const char *name)
 {
     int count;
     struct ibv_device **list = ibv_get_device_list(&count);
@@ -82,8 +93,40 @@ __attribute__((unused)) static struct ibv_context *open_device(const char *name)
     die("there is no device %s", name);
 }
 
+/* The way to a port. */
+static inline struct ibv_ah_attr path_to(union ibv_gid gid)
+{
+    return (struct ibv_ah_attr){
+        .is_global = 1, .port_num = PORT, .grh = { .dgid = gid, .sgid_index = GID_INDEX, .hop_limit = 64 },
+    };
+}
+
+/* From RESET to INIT, from there to RTR, or from there to RTS, with all of `attr` that this takes for the type of the queue
+ * pair; 0 or an errno. */
+static inline int advance(struct ibv_qp *qp, struct ibv_qp_attr attr)
+{
+    int raw = qp->qp_type == IBV_QPT_RAW_PACKET, ud = qp->qp_type == IBV_QPT_UD;
+    int connected = !raw && !ud, reliable = connected && qp->qp_type != IBV_QPT_UC;
+    int mask = IBV_QP_STATE;
+    switch (attr.qp_state) {
+    case IBV_QPS_INIT:
+        mask |= IBV_QP_PORT | (raw ? 0 : IBV_QP_PKEY_INDEX) | (ud ? IBV_QP_QKEY : 0) | (connected ? IBV_QP_ACCESS_FLAGS : 0);
+        break;
+    case IBV_QPS_RTR:
+        mask |= connected ? IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN : 0;
+        mask |= reliable ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0;
+        break;
+    case IBV_QPS_RTS:
+        mask |= raw ? 0 : IBV_QP_SQ_PSN;
+        mask |= reliable ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0;
+        break;
+    default: die("no step leads to state %d", attr.qp_state);
+    }
+    return ibv_modify_qp(qp, &attr, mask);
+}
+
 /* A QP in INIT. It may share the context, PD and CQ of another side. */
-__attribute__((unused)) static struct side make_side(struct ibv_context *context, const struct side *share, size_t bytes)
+static inline struct side make_side(struct ibv_context *context, const struct side *share, size_t bytes)
 {
     struct side side = { .context = context, .bytes = bytes };
     if (share) {
@@ -104,8 +147,7 @@ __attribute__((unused)) static struct side make_side(struct ibv_context *context
         .qp_type = IBV_QPT_RC,
     };
     CHECK(side.qp = ibv_create_qp(side.pd, &init));
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qp_access_flags = access };
-    CHECK(!ibv_modify_qp(side.qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+    CHECK(!advance(side.qp, (struct ibv_qp_attr){ .qp_state = IBV_QPS_INIT, .port_num = PORT, .qp_access_flags = access }));
     side.address.qpn = side.qp->qp_num;
     side.address.rkey = side.mr->rkey;
     side.address.addr = (uintptr_t)side.buffer;
@@ -113,19 +155,16 @@ __attribute__((unused)) static struct side make_side(struct ibv_context *context
     return side;
 }
 
-/* RESET to RTS, of a raw packet queue pair. */
-__attribute__((unused)) static void ready_raw(struct ibv_qp *qp)
+/* RESET to RTS, of a raw packet or UD queue pair. */
+static inline void make_ready(struct ibv_qp *qp, uint32_t qkey)
 {
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT };
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PORT));
-    attr.qp_state = IBV_QPS_RTR;
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE));
-    attr.qp_state = IBV_QPS_RTS;
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE));
+    static const enum ibv_qp_state states[] = { IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS };
+    for (int i = 0; i < 3; i++)
+        CHECK(!advance(qp, (struct ibv_qp_attr){ .qp_state = states[i], .port_num = PORT, .qkey = qkey }));
 }
 
 /* A raw packet queue pair in RTS, with so many places each way. */
-__attribute__((unused)) static struct ibv_qp *plain_raw(struct ibv_pd *pd, struct ibv_cq *cq, uint32_t depth)
+static inline struct ibv_qp *plain_raw(struct ibv_pd *pd, struct ibv_cq *cq, uint32_t depth)
 {
     struct ibv_qp_init_attr init = {
         .qp_type = IBV_QPT_RAW_PACKET,
@@ -135,12 +174,12 @@ __attribute__((unused)) static struct ibv_qp *plain_raw(struct ibv_pd *pd, struc
     };
     struct ibv_qp *qp = ibv_create_qp(pd, &init);
     CHECK(qp);
-    ready_raw(qp);
+    make_ready(qp, 0);
     return qp;
 }
 
 /* Frames to an address come to a queue pair. */
-__attribute__((unused)) static struct ibv_flow *rule_for(struct ibv_qp *qp, const uint8_t mac[6])
+static inline struct ibv_flow *rule_for(struct ibv_qp *qp, const uint8_t mac[6])
 {
     struct {
         struct ibv_flow_attr attr;
@@ -157,7 +196,7 @@ __attribute__((unused)) static struct ibv_flow *rule_for(struct ibv_qp *qp, cons
 }
 
 /* INIT to RTS. `timeout` is the exponent of the specification. */
-__attribute__((unused)) static void connect_side(struct side *side, const struct address *peer, int timeout, int retries)
+static inline void connect_side(struct side *side, const struct address *peer, int timeout, int retries)
 {
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTR,
@@ -165,33 +204,49 @@ __attribute__((unused)) static void connect_side(struct side *side, const struct
         .dest_qp_num = peer->qpn,
         .max_dest_rd_atomic = 4,
         .min_rnr_timer = 1,
-        .ah_attr = {
-            .is_global = 1,
-            .port_num = PORT,
-            .grh = { .dgid = peer->gid, .sgid_index = GID_INDEX, .hop_limit = 64 },
-        },
+        .ah_attr = path_to(peer->gid),
     };
-    CHECK(!ibv_modify_qp(side->qp, &attr,
-                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+    CHECK(!advance(side->qp, attr));
     attr.qp_state = IBV_QPS_RTS;
     attr.timeout = timeout;
     attr.retry_cnt = retries;
     attr.rnr_retry = 7;
     attr.max_rd_atomic = 4;
-    CHECK(!ibv_modify_qp(side->qp, &attr,
-                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                             IBV_QP_MAX_QP_RD_ATOMIC));
+    CHECK(!advance(side->qp, attr));
 }
 
-__attribute__((unused)) static void connect_pair(struct side *a, struct side *b)
+static inline void connect_pair(struct side *a, struct side *b)
 {
     connect_side(a, &b->address, 14, 7);
     connect_side(b, &a->address, 14, 7);
 }
 
+/* Posts a receive of one piece. */
+static inline void post_receive(struct ibv_qp *qp, uint64_t id, const struct ibv_mr *mr, volatile void *at, uint32_t length)
+{
+    struct ibv_sge sge = { .addr = (uintptr_t)at, .length = length, .lkey = mr->lkey };
+    struct ibv_recv_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 }, *bad;
+    CHECK(!ibv_post_recv(qp, &wr, &bad));
+}
+
+/* The same to a shared receive queue. */
+static inline void post_shared_receive(struct ibv_srq *srq, uint64_t id, const struct ibv_mr *mr, volatile void *at, uint32_t length)
+{
+    struct ibv_sge sge = { .addr = (uintptr_t)at, .length = length, .lkey = mr->lkey };
+    struct ibv_recv_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 }, *bad;
+    CHECK(!ibv_post_srq_recv(srq, &wr, &bad));
+}
+
+/* Sends one piece, or a frame. */
+static inline void post_message(struct ibv_qp *qp, uint64_t id, const struct ibv_mr *mr, volatile void *at, uint32_t length)
+{
+    struct ibv_sge sge = { .addr = (uintptr_t)at, .length = length, .lkey = mr->lkey };
+    struct ibv_send_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
+    CHECK(!ibv_post_send(qp, &wr, &bad));
+}
+
 /* Names what a request is to reach at the other side; an atomic adds `add` there. */
-__attribute__((unused)) static void aim(struct ibv_send_wr *wr, uint64_t at, uint32_t rkey, uint64_t add)
+static inline void aim(struct ibv_send_wr *wr, uint64_t at, uint32_t rkey, uint64_t add)
 {
     if (wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
         wr->wr.atomic.remote_addr = at, wr->wr.atomic.rkey = rkey, wr->wr.atomic.compare_add = add;
@@ -200,7 +255,7 @@ __attribute__((unused)) static void aim(struct ibv_send_wr *wr, uint64_t at, uin
 }
 
 /* Posts one signaled request on `length` bytes at offset `at` of both buffers. */
-__attribute__((unused)) static void post(struct side *side, const struct address *peer, enum ibv_wr_opcode opcode, uint64_t id, size_t at, uint32_t length)
+static inline void post(struct side *side, const struct address *peer, enum ibv_wr_opcode opcode, uint64_t id, size_t at, uint32_t length)
 {
     struct ibv_sge sge = { .addr = (uintptr_t)side->buffer + at, .length = length, .lkey = side->mr->lkey };
     struct ibv_send_wr wr = {
@@ -214,7 +269,7 @@ __attribute__((unused)) static void post(struct side *side, const struct address
 }
 
 /* The next completion, of whatever status. */
-__attribute__((unused)) static struct ibv_wc completion(struct ibv_cq *cq, int seconds)
+static inline struct ibv_wc completion(struct ibv_cq *cq, int seconds)
 {
     struct ibv_wc wc;
     double until = now() + seconds;
@@ -227,7 +282,7 @@ __attribute__((unused)) static struct ibv_wc completion(struct ibv_cq *cq, int s
 }
 
 /* How one request ends; an atomic adds 3. */
-__attribute__((unused)) static enum ibv_wc_status outcome(struct side *side, enum ibv_wr_opcode opcode, const struct ibv_sge *sges, int count, uint64_t at, uint32_t rkey)
+static inline enum ibv_wc_status outcome(struct side *side, enum ibv_wr_opcode opcode, const struct ibv_sge *sges, int count, uint64_t at, uint32_t rkey)
 {
     struct ibv_send_wr *bad, wr = {
         .wr_id = 7, .sg_list = (struct ibv_sge *)sges, .num_sge = count, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED,
@@ -240,7 +295,7 @@ __attribute__((unused)) static enum ibv_wc_status outcome(struct side *side, enu
 }
 
 /* The next completion, which must be a success of `id`. */
-__attribute__((unused)) static void expect(struct side *side, uint64_t id)
+static inline void expect(struct side *side, uint64_t id)
 {
     struct ibv_wc wc = completion(side->cq, 30);
     if (wc.status != IBV_WC_SUCCESS || wc.wr_id != id)

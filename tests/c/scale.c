@@ -155,8 +155,7 @@ static void client(int peer)
     pthread_barrier_init(&ends, NULL, qps + 1);
     for (int i = 0; i < qps; i++)
         CHECK(!pthread_create(&workers[i].thread, NULL, work, &workers[i]));
-    printf("ready\n");
-    fflush(stdout);
+    say("ready");
     while (scanf("%lu %lu %lu %7s %u %u", &window.start, &window.from, &window.end, window.kind, &window.size, &window.threads) == 6) {
         CHECK(window.size <= (ud ? 4096 : BYTES) && window.threads <= (unsigned)qps);
         int sends = window.kind[0] == 's';
@@ -169,8 +168,7 @@ static void client(int peer)
         double rate = 0;
         for (unsigned i = 0; i < window.threads; i++)
             rate += workers[i].rate;
-        printf("%.1f\n", rate);
-        fflush(stdout);
+        say("%.1f", rate);
     }
 }
 

@@ -72,8 +72,7 @@ int main(int argc, char **argv)
         at = hole;
     }
     CHECK(total);
-    printf("over %llu bytes in %d parts\n", (unsigned long long)total, count);
-    fflush(stdout);
+    say("over %llu bytes in %d parts", (unsigned long long)total, count);
     long writes = atol(argv[3]);
     if (!strcmp(argv[4], "condemn"))
         *(volatile uint32_t *)(base + 128) = 0x3fffffff, writes = 0;
@@ -99,7 +98,6 @@ int main(int argc, char **argv)
         if (i % 64 == 0)
             usleep(any(300));
     }
-    printf("scribbled\n");
-    fflush(stdout);
+    say("scribbled");
     _exit(0);
 }

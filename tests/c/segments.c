@@ -115,7 +115,7 @@ int main(void)
     CHECK(!raw_qp(from, out_pd, sent, 300) && errno == EINVAL);
     struct ibv_qp *sender = raw_qp(from, out_pd, sent, 128), *receiver = raw_qp(to, in_pd, came, 0);
     CHECK(sender && receiver);
-    ready_raw(sender), ready_raw(receiver);
+    make_ready(sender, 0), make_ready(receiver, 0);
     struct ibv_flow *flow = rule_for(receiver, macs);
 
     /* Version of IP, flags of TCP, bytes of its options, bytes of the message, all in one element or in three. */
@@ -141,9 +141,7 @@ int main(void)
         }
         for (; posted < received + PLACES; posted++) {
             size_t n = posted % PLACES;
-            struct ibv_sge room = { (uintptr_t)in[n], ROOM, in_mr->lkey };
-            struct ibv_recv_wr recv = { .wr_id = n, .sg_list = &room, .num_sge = 1 }, *bad_recv;
-            CHECK(!ibv_post_recv(receiver, &recv, &bad_recv));
+            post_receive(receiver, n, in_mr, in[n], ROOM);
         }
         struct ibv_send_wr send = {
             .wr_id = i,
@@ -239,7 +237,7 @@ int main(void)
         CHECK(completion(sent, 10).status == (i == 3 ? IBV_WC_LOC_LEN_ERR : IBV_WC_LOC_QP_OP_ERR));
         struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
         CHECK(!ibv_modify_qp(sender, &attr, IBV_QP_STATE));
-        ready_raw(sender);
+        make_ready(sender, 0);
     }
     struct ibv_wc none;
     CHECK(ibv_poll_cq(came, 1, &none) == 0);

@@ -64,9 +64,7 @@ static uint32_t length_of(uint64_t number)
 
 static void receive(struct end *e, uint64_t slot)
 {
-    struct ibv_sge sge = { .addr = (uintptr_t)e->buffer + slot * ROOM, .length = ROOM, .lkey = e->mr->lkey };
-    struct ibv_recv_wr wr = { .wr_id = slot, .sg_list = &sge, .num_sge = 1 }, *bad;
-    CHECK(!ibv_post_recv(e->qp, &wr, &bad));
+    post_receive(e->qp, slot, e->mr, e->buffer + slot * ROOM, ROOM);
 }
 
 static void set_up(struct end *e)
@@ -83,29 +81,20 @@ static void set_up(struct end *e)
     CHECK(e->qp = ibv_create_qp(e->pd, &init));
     e->mine.qpn = e->qp->qp_num;
     CHECK(!ibv_query_gid(e->context, PORT, GID_INDEX, &e->mine.gid));
-    int ud = type == IBV_QPT_UD, rc = type == IBV_QPT_RC;
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = 0x11111111 };
-    CHECK(!ibv_modify_qp(e->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)));
+    CHECK(!advance(e->qp, attr));
     if (e->side == 1)
         for (int i = 0; i < RECEIVES; i++)
             receive(e, i);
     meet(e);
     attr = (struct ibv_qp_attr){
         .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = e->theirs.qpn, .max_dest_rd_atomic = 1, .min_rnr_timer = 1,
-        .ah_attr = { .is_global = 1, .port_num = PORT, .grh = { .dgid = e->theirs.gid, .sgid_index = GID_INDEX, .hop_limit = 64 } },
+        .ah_attr = path_to(e->theirs.gid),
     };
-    int mask = IBV_QP_STATE;
-    if (!ud)
-        mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-    if (rc)
-        mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-    CHECK(!ibv_modify_qp(e->qp, &attr, mask));
+    CHECK(!advance(e->qp, attr));
     CHECK(e->ah = ibv_create_ah(e->pd, &attr.ah_attr));
     attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1 };
-    mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-    if (rc)
-        mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-    CHECK(!ibv_modify_qp(e->qp, &attr, mask));
+    CHECK(!advance(e->qp, attr));
     meet(e);
 }
 

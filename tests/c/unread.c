@@ -20,12 +20,11 @@ static struct ibv_qp *make_qp(struct ibv_pd *pd, struct ibv_cq *cq, enum ibv_qp_
     struct ibv_qp *qp = ibv_create_qp(pd, &init);
     CHECK(qp);
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = QKEY };
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-                                        (type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)));
+    CHECK(!advance(qp, attr));
     return qp;
 }
 
-static void to_rts(struct ibv_qp *qp, uint32_t peer, const struct ibv_ah_attr *way)
+static void to_rts(struct ibv_qp *qp, uint32_t peer, struct ibv_ah_attr way)
 {
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTR,
@@ -33,15 +32,11 @@ static void to_rts(struct ibv_qp *qp, uint32_t peer, const struct ibv_ah_attr *w
         .dest_qp_num = peer,
         .max_dest_rd_atomic = 1,
         .min_rnr_timer = 1,
-        .ah_attr = *way,
+        .ah_attr = way,
     };
-    int connected = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-    int reliable = connected | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-    int rc = qp->qp_type == IBV_QPT_RC, ud = qp->qp_type == IBV_QPT_UD;
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | (rc ? reliable : ud ? 0 : connected)));
+    CHECK(!advance(qp, attr));
     attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 3, .max_rd_atomic = 1 };
-    reliable = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | (rc ? reliable : 0)));
+    CHECK(!advance(qp, attr));
 }
 
 int main(int count, char **arguments)
@@ -56,11 +51,11 @@ int main(int count, char **arguments)
     struct ibv_cq *sends = ibv_create_cq(one, DEPTH, NULL, NULL, 0), *receives = ibv_create_cq(other, DEPTH, NULL, NULL, 0);
     CHECK(sends && receives);
     struct ibv_qp *x = make_qp(pd, sends, type), *y = make_qp(pd2, receives, type);
-    struct ibv_ah_attr to = { .is_global = 1, .port_num = PORT, .grh = { .sgid_index = GID_INDEX, .hop_limit = 64 } };
-    struct ibv_ah_attr back = to;
-    CHECK(!ibv_query_gid(one, PORT, GID_INDEX, &back.grh.dgid) && !ibv_query_gid(other, PORT, GID_INDEX, &to.grh.dgid));
-    to_rts(x, y->qp_num, &to);
-    to_rts(y, x->qp_num, &back);
+    union ibv_gid from, at;
+    CHECK(!ibv_query_gid(one, PORT, GID_INDEX, &from) && !ibv_query_gid(other, PORT, GID_INDEX, &at));
+    struct ibv_ah_attr to = path_to(at);
+    to_rts(x, y->qp_num, to);
+    to_rts(y, x->qp_num, path_to(from));
     struct ibv_ah *ah = ibv_create_ah(pd, &to);
     CHECK(ah);
 
@@ -72,11 +67,8 @@ int main(int count, char **arguments)
     struct ibv_mr *mr = ibv_reg_mr(pd, source, 2 * PAGE, 0);
     struct ibv_mr *mr2 = ibv_reg_mr(pd2, target, sizeof target, IBV_ACCESS_LOCAL_WRITE);
     CHECK(mr && mr2);
-    for (int i = 0; i < MESSAGES && !unready; i++) {
-        struct ibv_sge sge = { .addr = (uintptr_t)target[i], .length = sizeof target[i], .lkey = mr2->lkey };
-        struct ibv_recv_wr recv = { .wr_id = i, .sg_list = &sge, .num_sge = 1 }, *bad;
-        CHECK(!ibv_post_recv(y, &recv, &bad));
-    }
+    for (int i = 0; i < MESSAGES && !unready; i++)
+        post_receive(y, i, mr2, target[i], sizeof target[i]);
     memset(source, 'a', 2 * PAGE);
     CHECK(!ftruncate(fileno(file), PAGE));
 

@@ -44,7 +44,7 @@ static void reconnect(struct side *a, struct side *b, enum ibv_qp_type type)
         };
         CHECK(side->qp = ibv_create_qp(side->pd, &init));
         struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qp_access_flags = ALL };
-        CHECK(!ibv_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+        CHECK(!advance(side->qp, attr));
         side->address.qpn = side->qp->qp_num;
     }
     if (type == IBV_QPT_RC)
@@ -52,11 +52,11 @@ static void reconnect(struct side *a, struct side *b, enum ibv_qp_type type)
     for (int i = 0; i < 2; i++) {
         struct ibv_qp_attr attr = {
             .qp_state = IBV_QPS_RTR, .path_mtu = PATH_MTU, .dest_qp_num = sides[!i]->address.qpn,
-            .ah_attr = { .is_global = 1, .port_num = PORT, .grh = { .dgid = sides[!i]->address.gid, .sgid_index = GID_INDEX, .hop_limit = 64 } },
+            .ah_attr = path_to(sides[!i]->address.gid),
         };
-        CHECK(!ibv_modify_qp(sides[i]->qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN));
+        CHECK(!advance(sides[i]->qp, attr));
         attr.qp_state = IBV_QPS_RTS;
-        CHECK(!ibv_modify_qp(sides[i]->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
+        CHECK(!advance(sides[i]->qp, attr));
     }
 }
 

@@ -71,9 +71,7 @@ static char *slot(struct end *end, int n) { return end->memory + (size_t)n * SLO
 
 static void receive(int n)
 {
-    struct ibv_sge sge = { .addr = (uintptr_t)slot(&b, n), .length = SLOT, .lkey = b.mr->lkey };
-    struct ibv_recv_wr wr = { .wr_id = n, .sg_list = &sge, .num_sge = 1 }, *bad;
-    CHECK(!ibv_post_srq_recv(b.srq, &wr, &bad));
+    post_shared_receive(b.srq, n, b.mr, slot(&b, n), SLOT);
 }
 
 static void make_qps(struct end *end)
@@ -88,9 +86,7 @@ static void make_qps(struct end *end)
             .qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = 17,
             .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | (kind ? 0 : IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC),
         };
-        CHECK(!ibv_modify_qp(end->qp[kind], &attr,
-                             IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-                                 (types[kind] == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)));
+        CHECK(!advance(end->qp[kind], attr));
     }
 }
 
@@ -100,18 +96,13 @@ static void bring_up(struct end *end, struct end *peer)
         struct ibv_qp_attr attr = {
             .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer->qp[kind]->qp_num,
             .max_dest_rd_atomic = 4, .min_rnr_timer = 1,
-            .ah_attr = { .is_global = 1, .port_num = PORT,
-                         .grh = { .dgid = peer->gid, .sgid_index = GID_INDEX, .hop_limit = 64 } },
+            .ah_attr = path_to(peer->gid),
         };
-        int connected = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-        int reliable = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-        CHECK(!ibv_modify_qp(end->qp[kind], &attr, IBV_QP_STATE | (kind < 2 ? connected : 0) | (kind ? 0 : reliable)));
+        CHECK(!advance(end->qp[kind], attr));
         if (kind == 2)
             CHECK(end->ah = ibv_create_ah(end->pd, &attr.ah_attr));
         attr.qp_state = IBV_QPS_RTS, attr.timeout = 14, attr.retry_cnt = 7, attr.rnr_retry = 7, attr.max_rd_atomic = 4;
-        CHECK(!ibv_modify_qp(end->qp[kind], &attr,
-                             IBV_QP_STATE | IBV_QP_SQ_PSN |
-                                 (kind ? 0 : IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC)));
+        CHECK(!advance(end->qp[kind], attr));
     }
 }
 
@@ -279,8 +270,7 @@ int main(int argc, char **argv)
     make(&a, argv[1]), make(&b, argv[2]);
     reconnect();
     signal(SIGTERM, stop);
-    printf("at work\n");
-    fflush(stdout);
+    say("at work");
     while (!stopped) {
         if (!round_of(rounds)) {
             broken++;

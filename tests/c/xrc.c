@@ -48,9 +48,7 @@ static struct ibv_srq *queue(const struct end *end, struct ibv_xrcd *xrcd, struc
 
 static void post_recv(const struct end *end, uint64_t id)
 {
-    struct ibv_sge sge = { .addr = (uintptr_t)end->buffer, .length = LENGTH, .lkey = end->mr->lkey };
-    struct ibv_recv_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 }, *bad;
-    CHECK(!ibv_post_srq_recv(end->srq, &wr, &bad));
+    post_shared_receive(end->srq, id, end->mr, end->buffer, LENGTH);
 }
 
 static struct end make_end(const char *device)
@@ -103,20 +101,16 @@ static struct ibv_qp *sending(const struct end *end)
 static void connect_half(struct ibv_qp *qp, const struct ibv_qp *peer)
 {
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+    CHECK(!advance(qp, attr));
     attr.qp_state = IBV_QPS_RTR, attr.path_mtu = PATH_MTU, attr.dest_qp_num = peer->qp_num;
     attr.min_rnr_timer = 1, attr.max_dest_rd_atomic = 1;
-    attr.ah_attr.is_global = 1, attr.ah_attr.port_num = PORT;
-    attr.ah_attr.grh.sgid_index = GID_INDEX, attr.ah_attr.grh.hop_limit = 64;
-    CHECK(!ibv_query_gid(peer->context, PORT, GID_INDEX, &attr.ah_attr.grh.dgid));
+    union ibv_gid gid;
+    CHECK(!ibv_query_gid(peer->context, PORT, GID_INDEX, &gid));
+    attr.ah_attr = path_to(gid);
     /* As programs do, with what only the other half needs. */
-    CHECK(!ibv_modify_qp(qp, &attr,
-                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+    CHECK(!advance(qp, attr));
     attr.qp_state = IBV_QPS_RTS, attr.timeout = 14, attr.retry_cnt = 7, attr.rnr_retry = 1, attr.max_rd_atomic = 1;
-    CHECK(!ibv_modify_qp(qp, &attr,
-                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                             IBV_QP_MAX_QP_RD_ATOMIC));
+    CHECK(!advance(qp, attr));
 }
 
 /* A message to an SRQ, or a WRITE that names it; how it ended. */
@@ -176,7 +170,7 @@ static void event_of(struct ibv_qp *qp, enum ibv_event_type type)
     ibv_ack_async_event(&event);
 }
 
-static void say(int to, const void *what, size_t bytes) { CHECK(write(to, what, bytes) == (ssize_t)bytes); }
+static void tell(int to, const void *what, size_t bytes) { CHECK(write(to, what, bytes) == (ssize_t)bytes); }
 static void hear(int from, void *what, size_t bytes) { CHECK(read(from, what, bytes) == (ssize_t)bytes); }
 
 static int child(int fd, int from, int to)
@@ -197,14 +191,14 @@ static int child(int fd, int from, int to)
     struct child self = { .srqn = end.srqn, .rkey = end.mr->rkey, .addr = (uintptr_t)end.buffer };
     for (uint64_t i = 1; i <= 3; i++)
         post_recv(&end, i);
-    say(to, &self, sizeof self);
+    tell(to, &self, sizeof self);
     for (uint64_t i = 1; i <= 2; i++) {
         struct ibv_wc wc = completion(end.cq, 10);
         if (wc.status != IBV_WC_SUCCESS || wc.wr_id != i || wc.qp_num != qpn || wc.byte_len != LENGTH)
             die("message %d: %s", (int)i, ibv_wc_status_str(wc.status));
         CHECK(end.buffer[0] == 'x' && end.buffer[LENGTH - 1] == 'y');
         end.buffer[LENGTH - 1] = 0;
-        say(to, "n", 1);
+        tell(to, "n", 1);
     }
     /* The parent has let go of the QP, and knows that it is not its own. */
     char gone;
@@ -213,7 +207,7 @@ static int child(int fd, int from, int to)
     struct ibv_qp_attr attr;
     struct ibv_qp_init_attr init;
     CHECK(!ibv_query_qp(qps[1], &attr, IBV_QP_STATE, &init) && attr.qp_state == IBV_QPS_RTS);
-    say(to, "n", 1);
+    tell(to, "n", 1);
     event_of(qps[1], IBV_EVENT_QP_ACCESS_ERR);
     CHECK(!ibv_query_qp(qps[1], &attr, IBV_QP_STATE, &init) && attr.qp_state == IBV_QPS_ERR);
     CHECK(ibv_close_xrcd(end.xrcd) == EBUSY);
@@ -282,7 +276,7 @@ int main(int argc, char **argv)
     CHECK(recv && send);
     connect_half(recv, send), connect_half(send, recv);
     twice(&end, fd, recv->qp_num);
-    say(down[1], &recv->qp_num, sizeof recv->qp_num);
+    tell(down[1], &recv->qp_num, sizeof recv->qp_num);
     struct child there;
     char next;
     hear(up[0], &there, sizeof there);
@@ -305,7 +299,7 @@ int main(int argc, char **argv)
 
     /* Memory is that of the SRQ's protection domain. */
     CHECK(sent(&from, send, there.srqn, &there) == IBV_WC_SUCCESS);
-    say(down[1], "n", 1);
+    tell(down[1], "n", 1);
     hear(up[0], &next, 1);
     CHECK(sent(&from, send, 0xabcdef, NULL) == IBV_WC_REM_INV_REQ_ERR);
     CHECK(!ibv_destroy_qp(send));

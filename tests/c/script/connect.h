@@ -11,11 +11,7 @@ static int modify(struct player *p, int q, struct ibv_qp_attr *attr, int mask)
 
 static struct ibv_ah_attr path(struct player *p)
 {
-    struct ibv_ah_attr ah = { .is_global = 1, .port_num = PORT };
-    ah.grh.dgid = theirs(p, 0)->gid;
-    ah.grh.sgid_index = GID_INDEX;
-    ah.grh.hop_limit = 64;
-    return ah;
+    return path_to(theirs(p, 0)->gid);
 }
 
 static int create(struct player *p, const long *f)
@@ -35,8 +31,7 @@ static int create(struct player *p, const long *f)
 static int to_init(struct player *p, const long *f)
 {
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qp_access_flags = f[1], .qkey = 0x11111111 };
-    int ud = p->qps[f[0]] && p->qps[f[0]]->qp_type == IBV_QPT_UD;
-    return modify(p, f[0], &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
+    return p->qps[f[0]] ? advance(p->qps[f[0]], attr) : -1;
 }
 
 static int to_rtr(struct player *p, const long *f)
@@ -46,12 +41,7 @@ static int to_rtr(struct player *p, const long *f)
         /* A number that nothing has: queue pairs are numbered from below. */
         .dest_qp_num = f[1] < 0 ? 0xfffff0 : theirs(p, f[1])->qpn[f[1]], .ah_attr = path(p),
     };
-    int type = p->qps[f[0]] ? p->qps[f[0]]->qp_type : 0, mask = IBV_QP_STATE;
-    if (type != IBV_QPT_UD)
-        mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-    if (type == IBV_QPT_RC)
-        mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-    return modify(p, f[0], &attr, mask);
+    return p->qps[f[0]] ? advance(p->qps[f[0]], attr) : -1;
 }
 
 static int to_rts(struct player *p, const long *f)
@@ -59,10 +49,7 @@ static int to_rts(struct player *p, const long *f)
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTS, .sq_psn = f[1], .timeout = f[2], .retry_cnt = f[3], .rnr_retry = f[4], .max_rd_atomic = f[5],
     };
-    int type = p->qps[f[0]] ? p->qps[f[0]]->qp_type : 0, mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-    if (type == IBV_QPT_RC)
-        mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-    return modify(p, f[0], &attr, mask);
+    return p->qps[f[0]] ? advance(p->qps[f[0]], attr) : -1;
 }
 
 static int to_state(struct player *p, const long *f)

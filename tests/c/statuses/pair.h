@@ -79,11 +79,9 @@ static void open_end(struct end *end, struct ibv_context *context, const struct 
     CHECK(!ibv_query_gid(context, PORT, GID_INDEX, &end->gid));
 }
 
-static int to_init(struct end *end, const struct setting *s, int access)
+static int to_init(struct end *end, int access)
 {
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qp_access_flags = access, .qkey = 0x1234 };
-    int what = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
-    return ibv_modify_qp(end->qp, &attr, what | (s->type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
+    return advance(end->qp, (struct ibv_qp_attr){ .qp_state = IBV_QPS_INIT, .port_num = PORT, .qp_access_flags = access, .qkey = 0x1234 });
 }
 
 static int to_rtr(struct end *end, const struct end *peer, const struct setting *s, uint32_t psn)
@@ -92,17 +90,9 @@ static int to_rtr(struct end *end, const struct end *peer, const struct setting 
         .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .rq_psn = psn,
         .dest_qp_num = peer->qp->qp_num ^ (s->astray ? 0x5000 : 0),
         .max_dest_rd_atomic = s->answers < 0 ? 0 : s->answers ? s->answers : 4, .min_rnr_timer = 5,
-        .ah_attr = {
-            .is_global = 1, .port_num = PORT,
-            .grh = { .dgid = peer->gid, .sgid_index = GID_INDEX, .hop_limit = 64 },
-        },
+        .ah_attr = path_to(peer->gid),
     };
-    int what = IBV_QP_STATE;
-    if (s->type != IBV_QPT_UD)
-        what |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-    if (s->type == IBV_QPT_RC)
-        what |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-    return ibv_modify_qp(end->qp, &attr, what);
+    return advance(end->qp, attr);
 }
 
 static int to_rts(struct end *end, const struct setting *s, uint32_t psn)
@@ -113,10 +103,7 @@ static int to_rts(struct end *end, const struct setting *s, uint32_t psn)
         .rnr_retry = s->rnr_retry < 0 ? 7 : s->rnr_retry,
         .max_rd_atomic = s->asks < 0 ? 0 : s->asks ? s->asks : 4,
     };
-    int what = IBV_QP_STATE | IBV_QP_SQ_PSN;
-    if (s->type == IBV_QPT_RC)
-        what |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-    return ibv_modify_qp(end->qp, &attr, what);
+    return advance(end->qp, attr);
 }
 
 static void receive(struct end *end, uint64_t id, int room, uint32_t lkey)
@@ -134,7 +121,7 @@ static void open_pair(struct pair *p, struct ibv_context *a, struct ibv_context 
     open_end(&p->b, b, s, 1);
     /* UC has no reads and no atomics. */
     int all = s->type == IBV_QPT_UC ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : FULL;
-    CHECK(!to_init(&p->a, s, all) && !to_init(&p->b, s, s->qp_takes ? s->qp_rights : all));
+    CHECK(!to_init(&p->a, all) && !to_init(&p->b, s->qp_takes ? s->qp_rights : all));
     for (int i = 0; i < s->receives; i++)
         receive(&p->b, 100 + i, s->room, p->b.mr->lkey);
     CHECK(!to_rtr(&p->b, &p->a, &(struct setting){ .type = s->type, .answers = s->answers }, FIRST));
