@@ -49,4 +49,4 @@ pub use root::{is_root, unshare};
 pub use seed::{seed, Random};
 pub use stop::Stop;
 pub use toeplitz::SUITE;
-pub use wait::{wait_for, Instead};
+pub use wait::{wait_for, Instead, LIMIT};

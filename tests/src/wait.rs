@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// More than anything takes on a busy machine.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_secs(60);
 /// Between two looks, at least.
 pub(crate) const PAUSE: Duration = Duration::from_millis(5);
 

@@ -4,10 +4,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
-use tests::stock::{compile_c, free_port, keepers, verbena, wait_for, Program, StockNet};
+use tests::stock::{compile_c, free_port, keepers, verbena, wait_for, Program, StockNet, LIMIT};
 use tests::Random;
-
-const LIMIT: Duration = Duration::from_secs(60);
 
 const ASK: i32 = 10;
 const STOP: i32 = 19;

@@ -5,9 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tests::stock::{compile_c, cpu_time, free_port, keepers, wait_until_listening, Program, StockNet};
-
-const LIMIT: Duration = Duration::from_secs(60);
+use tests::stock::{compile_c, cpu_time, free_port, keepers, wait_until_listening, Program, StockNet, LIMIT};
 
 /// How the members of a net fared.
 #[derive(Default, Debug)]

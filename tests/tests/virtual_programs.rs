@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use tests::stock::{compile_c, free_port, need, Both, Ended, Program, StockNet};
+use tests::stock::{compile_c, free_port, need, Both, Ended, Program, StockNet, LIMIT};
 
-const LIMIT: Duration = Duration::from_secs(60);
 const VIRTUAL: &[&str] = &["--clock", "virtual"];
 
 /// `tests/c/ordinary.c`, compiled once.

@@ -43,7 +43,7 @@ pub use program::{words, wrapped, Ended, Program};
 pub use simulated::{changed_profile, simulated_perftest, table};
 pub use testpmd::{EalFiles, Testpmd};
 
-pub use crate::wait_for;
+pub use crate::{wait_for, LIMIT};
 
 /// The number before some words of what a program said, where they come first.
 #[track_caller]

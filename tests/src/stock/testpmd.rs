@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{Ended, Program, StockNet};
-
-const LIMIT: Duration = Duration::from_secs(60);
+use crate::wait::LIMIT;
 
 /// A running `dpdk-testpmd`. It and its files go when this is dropped.
 pub struct Testpmd {

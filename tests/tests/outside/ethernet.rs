@@ -6,11 +6,9 @@ use std::time::{Duration, Instant};
 use fpga_regs::{FlowContext, FlowKind, QpType, WqeOpcode};
 use model::attach::NetOptions;
 use model::link::LinkOptions;
-use tests::{connect, Net, Options, Peer};
+use tests::{connect, Net, Options, Peer, LIMIT};
 
 use super::{exchange, read_each_other};
-
-pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// A net of so many cards, one of which has a port outside.
 pub fn net(cards: u8, port: &str) -> Net {

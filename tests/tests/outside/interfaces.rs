@@ -4,10 +4,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use tests::stock::{need, verbena, Ended, Program};
+use tests::stock::{need, verbena, Ended, Program, LIMIT};
 use tests::unshare;
-
-use super::ethernet::LIMIT;
 
 /// Two nets on two TAP interfaces of a bridge of the kernel, in a network of the test's own; each byte is compared.
 #[test]

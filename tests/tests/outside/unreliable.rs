@@ -10,9 +10,9 @@ use driver::Device;
 use fpga_regs::{QpType, WqeOpcode};
 use model::attach::NetOptions;
 use model::link::{LinkOptions, Wire};
-use tests::{connect, Net, Options, Peer, TestCard};
+use tests::{connect, Net, Options, Peer, TestCard, LIMIT};
 
-use super::ethernet::{net, LIMIT};
+use super::ethernet::net;
 
 /// A group, as a GID.
 const GROUP: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 224, 1, 2, 3];

@@ -1,10 +1,6 @@
 //! Buffers of programs on stock verbs: when they may be used again, and what is seen when they go.
 
-use std::time::Duration;
-
-use tests::stock::{alone, compile_c, Program, StockNet};
-
-const LIMIT: Duration = Duration::from_secs(60);
+use tests::stock::{alone, compile_c, Program, StockNet, LIMIT};
 
 /// Another thread refills a buffer the moment that it sees the completion.
 #[test]

@@ -17,13 +17,11 @@ use tests::loopback_address;
 use tests::pcap::records;
 use tests::stock::{
     alone, free_port, need, number_before, signal, until_answered, wait_for, wrapped, Both, Pair, Program,
-    StockNet,
+    StockNet, LIMIT,
 };
 
 use self::reading::{packets, Packet};
 use crate::raw_ethernet::posted;
-
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// A capture that has begun. As many as there may be at a time may just have been killed.
 fn begin(net: &StockNet, words: &[&str]) -> Program {

@@ -21,12 +21,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tests::stock::{alone, need, verbena, Program, StockNet, Testpmd};
+use tests::stock::{alone, need, verbena, Program, StockNet, Testpmd, LIMIT};
 use tests::SUITE;
 
 use crate::pcap::{read, write};
-
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// A testpmd receives frames of any length with this.
 const ANY_LENGTH: &str = "--max-pkt-len=9600";

@@ -1,14 +1,11 @@
 //! GIDs of VLANs and of RoCE version 1, with stock programs: what the tables say, and each frame that is sent.
 
-use std::time::Duration;
-
 use fpga_regs::regs::port;
-use tests::stock::{free_port, need, Pair, Program, StockNet};
+use tests::stock::{free_port, need, Pair, Program, StockNet, LIMIT};
 
 use crate::capture::tshark::tshark;
 use crate::pcap::read;
 
-const LIMIT: Duration = Duration::from_secs(60);
 /// An address of each card in a VLAN, at index 2 of its port's table.
 const IN_VLAN: [&str; 4] = ["--gid", "0=10.107.0.1,vlan=107", "--gid", "1=10.107.0.2,vlan=107"];
 

@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use tests::stock::{alone, example, long_enough, number_before, Ended, Program, StockNet};
-
-const LIMIT: Duration = Duration::from_secs(60);
+use tests::stock::{alone, example, long_enough, number_before, Ended, Program, StockNet, LIMIT};
 
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();

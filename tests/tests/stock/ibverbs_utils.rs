@@ -1,14 +1,11 @@
 //! Stock ibverbs-utils on modelled cards: what they list, and their ping-pongs.
 
 use std::net::UdpSocket;
-use std::time::Duration;
 
 use model::wire::udp::ROCE_PORT;
 use model::wire::{frame, BthOpcode, Ethernet, Headers, Ipv4, Network, Path, Udp};
 use tests::loopback_address;
-use tests::stock::{alone, need, wait_for, Pair, StockNet};
-
-const LIMIT: Duration = Duration::from_secs(60);
+use tests::stock::{alone, need, wait_for, Pair, StockNet, LIMIT};
 
 #[test]
 fn ibv_devices_lists_the_cards() {

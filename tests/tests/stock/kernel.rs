@@ -14,15 +14,13 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use fpga_regs::regs::port;
 use tests::stock::{
-    alone, free_port, need, signal, status, verbena, wait_for, wrapped, Program, StockNet, Testpmd,
+    alone, free_port, need, signal, status, verbena, wait_for, wrapped, Program, StockNet, Testpmd, LIMIT,
 };
 use tests::{is_root, unshare};
 
-const LIMIT: Duration = Duration::from_secs(60);
 /// Of the first ports of both cards.
 const ADDRESS: [&str; 2] = ["198.18.0.1", "198.18.0.2"];
 const MAC: &str = "02:56:42:00:01:00";

@@ -5,9 +5,7 @@ use std::time::{Duration, Instant};
 use fpga_regs::regs::port;
 use model::attach::LiveCapture;
 use model::link::live::View;
-use tests::stock::{alone, first_row, free_port, need, wait_for, Pair, Program, StockNet, Testpmd};
-
-const LIMIT: Duration = Duration::from_secs(60);
+use tests::stock::{alone, first_row, free_port, need, wait_for, Pair, Program, StockNet, Testpmd, LIMIT};
 
 /// Makes the ports of both cards one.
 fn bond(net: &StockNet, options: &[&str]) {

@@ -5,9 +5,7 @@ use std::time::{Duration, Instant};
 use driver::Registers;
 use fpga_regs::regs::{port, Link};
 use model::attach::SegmentCard;
-use tests::stock::{alone, need, wait_for, Dpdk, Pair, Program, StockNet, Testpmd};
-
-const LIMIT: Duration = Duration::from_secs(60);
+use tests::stock::{alone, need, wait_for, Dpdk, Pair, Program, StockNet, Testpmd, LIMIT};
 
 /// `verbena link`, run to its end.
 fn link(net: &StockNet, words: &[&str]) -> String {

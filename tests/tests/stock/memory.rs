@@ -1,10 +1,6 @@
 //! What a program may do with registered memory, on stock verbs.
 
-use std::time::Duration;
-
-use tests::stock::{compile_c, StockNet};
-
-const LIMIT: Duration = Duration::from_secs(60);
+use tests::stock::{compile_c, StockNet, LIMIT};
 
 /// Runs a program of `tests/c` on a net of its own; gives what it said.
 fn run(name: &str, arguments: &[&str]) -> String {

@@ -2,11 +2,8 @@
 
 use std::fs::read_link;
 use std::net::{IpAddr, Ipv6Addr};
-use std::time::Duration;
 
-use tests::stock::{compile_c, need, wait_for, words, Pair, StockNet};
-
-const LIMIT: Duration = Duration::from_secs(60);
+use tests::stock::{compile_c, need, wait_for, words, Pair, StockNet, LIMIT};
 
 fn shell(net: &StockNet, script: &str) -> String {
     net.run("sh", &["-ec", script], LIMIT)

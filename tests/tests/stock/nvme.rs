@@ -4,11 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{MutexGuard, OnceLock};
-use std::time::Duration;
 
-use tests::stock::{alone, compile, example, fetched, repository, status, Ended, Program, StockNet};
+use tests::stock::{alone, compile, example, fetched, repository, status, Ended, Program, StockNet, LIMIT};
 
-const LIMIT: Duration = Duration::from_secs(60);
 /// An address of card 0, where the target listens; hosts use card 1.
 const ADDRESS: &str = "198.18.0.1";
 const NQN: &str = "nqn.2014-08.org.example:test";

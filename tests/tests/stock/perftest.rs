@@ -4,11 +4,9 @@
 //! a fifth of a second for each line that it prints), so iterations are few. What differs from another case in
 //! little but the cards that take part is left to the long form of the checks.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use tests::stock::{alone, check_report, rows, Kind, Pair, StockNet};
-
-const LIMIT: Duration = Duration::from_secs(60);
+use tests::stock::{alone, check_report, rows, Kind, Pair, StockNet, LIMIT};
 
 /// Which devices take part.
 #[derive(Clone, Copy, PartialEq)]

@@ -8,9 +8,8 @@ use std::time::Duration;
 use driver::Registers;
 use fpga_regs::regs::{self, port};
 use model::attach::SegmentCard;
-use tests::stock::{alone, check_report, need, rows, until_calibrated, Both, Kind, Program, StockNet};
+use tests::stock::{alone, check_report, need, rows, until_calibrated, Both, Kind, Program, StockNet, LIMIT};
 
-const LIMIT: Duration = Duration::from_secs(60);
 const MAC: [&str; 2] = ["02:56:42:00:00:00", "02:56:42:00:01:00"];
 /// The second port of the first card.
 const OTHER_PORT: &str = "02:56:42:00:00:01";

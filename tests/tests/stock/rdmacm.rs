@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 
 use fpga_regs::regs::port;
 use tests::pcap::records;
-use tests::stock::{alone, compile_c, need, Ended, Program, StockNet};
+use tests::stock::{alone, compile_c, need, Ended, Program, StockNet, LIMIT};
 
-const LIMIT: Duration = Duration::from_secs(60);
 /// The address of card 0.
 const SERVER: &str = "198.18.0.1";
 

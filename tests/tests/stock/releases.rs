@@ -3,11 +3,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
-use tests::stock::{compile, compile_c, matrix, repository, verbena, Program, StockNet};
-
-const LIMIT: Duration = Duration::from_secs(60);
+use tests::stock::{compile, compile_c, matrix, repository, verbena, Program, StockNet, LIMIT};
 
 /// Runs these programs of a release that `tests/releases/fetch` has unpacked.
 fn unpacked(name: &str, version: &str, only: &[&str]) {

@@ -1,11 +1,8 @@
 //! Stock tools that read the cards from sysfs, or ask the kernel for them.
 
 use std::process::Command;
-use std::time::Duration;
 
-use tests::stock::{need, Pair, Program, StockNet};
-
-const LIMIT: Duration = Duration::from_secs(60);
+use tests::stock::{need, Pair, Program, StockNet, LIMIT};
 
 fn expect_lines(said: &str, lines: &[&str]) {
     for line in lines {

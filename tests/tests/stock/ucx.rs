@@ -1,10 +1,6 @@
 //! Stock UCX, which MPI and many others use, over verbena's verbs.
 
-use std::time::Duration;
-
-use tests::stock::{free_port, need, Both, Program, StockNet};
-
-const LIMIT: Duration = Duration::from_secs(60);
+use tests::stock::{free_port, need, Both, Program, StockNet, LIMIT};
 
 /// `ucx_perftest` as server and client. (`rc_v` is `rc_verbs` with `ud_verbs` for setting connections up.)
 fn perftest(net: &StockNet, options: &[&str], transport: &str, test: &str) -> String {

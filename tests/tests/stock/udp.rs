@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 use tests::loopback_address;
 use tests::stock::{
     first_row, free_port, until_answered, until_calibrated, wait_until_listening, Both, Program, StockNet,
+    LIMIT,
 };
-
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// Two nets, each with a port that leads to the other.
 struct Two<'a> {

@@ -1,10 +1,6 @@
 //! Programs of an ordinary user: `verbena run` shows them the cards inside a user namespace.
 
-use std::time::Duration;
-
-use tests::stock::{need, words, Pair, StockNet};
-
-const LIMIT: Duration = Duration::from_secs(60);
+use tests::stock::{need, words, Pair, StockNet, LIMIT};
 
 /// The kernel copies from a program to another of the same user namespace only.
 #[test]
