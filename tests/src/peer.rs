@@ -260,14 +260,7 @@ impl<C: Card> Peer<C> {
 
     /// The next completion, which must be a success of this request.
     pub fn expect(&self, wr_id: u64) -> Wc {
-        let wc = self.wait();
-        assert_eq!(
-            (wc.wr_id, wc.status),
-            (wr_id, CqeStatus::SUCCESS),
-            "vendor syndrome {:#x}",
-            wc.vendor_err
-        );
-        wc
+        self.expect_status(wr_id, CqeStatus::SUCCESS)
     }
 }
 
