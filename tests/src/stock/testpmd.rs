@@ -49,7 +49,16 @@ impl Testpmd {
         Testpmd::start_by(net, &[], devices, options)
     }
 
-    /// The same, by a program with these words that starts it.
+    /// Runs an interactive one that does these lines of a file, and ends at the end of its input. Gives what it said.
+    pub fn doing(net: &StockNet, devices: &[&str], options: &[&str], lines: &str) -> String {
+        let directory = tempfile::tempdir().expect("a directory");
+        let commands = directory.path().join("commands");
+        fs::write(&commands, lines).expect("a file");
+        let file = format!("--cmdline-file={}", commands.display());
+        Testpmd::start(net, devices, &[&["-i", &file], options].concat()).end()
+    }
+
+    /// As [`Testpmd::start`], by a program with these words that starts it.
     pub fn start_by(net: &StockNet, by: &[&str], devices: &[&str], options: &[&str]) -> Testpmd {
         let testpmd = net.dpdk().program("dpdk-testpmd");
         let files = EalFiles::new();

@@ -69,12 +69,7 @@ fn last(said: &str, word: &str) -> u64 {
 fn ports_appear_without_an_argument() {
     let _alone = alone();
     let net = StockNet::new();
-    let directory = tempfile::tempdir().expect("a directory");
-    let commands = directory.path().join("commands");
-    fs::write(&commands, "show port info all\nshow port xstats 0\n").expect("a file");
-    let file = format!("--cmdline-file={}", commands.display());
-    // At the end of its input it ends.
-    let said = Testpmd::start(&net, &[], &["-i", &file]).end();
+    let said = Testpmd::doing(&net, &[], &[], "show port info all\nshow port xstats 0\n");
     for text in [
         net.dpdk().version(),
         "MAC address: 02:56:42:00:00:00",
@@ -367,8 +362,6 @@ fn the_hash_changes_while_frames_come() {
 fn hash_and_redirection_table_are_what_was_set() {
     let _alone = alone();
     let net = StockNet::new();
-    let directory = tempfile::tempdir().expect("a directory");
-    let commands = directory.path().join("commands");
     let key: String = (0..40).map(|n| format!("{:02X}", 0x11 + n * 3)).collect();
     let lines = [
         "show port 0 rss-hash key",
@@ -380,10 +373,8 @@ fn hash_and_redirection_table_are_what_was_set() {
         "port config 0 rss reta (6,4)",
         "show port 0 rss reta 128 (0x40,0x0)",
     ];
-    fs::write(&commands, lines.join("\n") + "\n").expect("a file");
-    let file = format!("--cmdline-file={}", commands.display());
-    let testpmd = Testpmd::start(&net, &["net_verbena0"], &["-i", "--rxq=4", "--txq=4", &file]);
-    let said = testpmd.end();
+    let lines = lines.join("\n") + "\n";
+    let said = Testpmd::doing(&net, &["net_verbena0"], &["--rxq=4", "--txq=4"], &lines);
     let first = "6D5A56DA255B0EC24167253D43A38FB0D0CA2BCBAE7B30B477CB2DA38030F20C6A42B73BBEAC01FA";
     for text in [
         first,

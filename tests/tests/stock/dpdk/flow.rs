@@ -293,16 +293,11 @@ pub fn rules_that_the_card_cannot_keep_are_refused() {
 pub fn rules_that_repeat_are_refused() {
     let _alone = alone();
     let net = StockNet::new();
-    let directory = tempfile::tempdir().expect("a directory");
-    let commands = directory.path().join("commands");
     let rule = |queue| {
         format!("flow create 0 ingress pattern eth / ipv4 / udp dst is 7 / end actions queue index {queue} / end\n")
     };
-    fs::write(&commands, rule(0).repeat(10_000) + &rule(1) + "flow list 0\nflow flush 0\n" + &rule(1))
-        .expect("a file");
-    let file = format!("--cmdline-file={}", commands.display());
-    let options = ["-i", "--rxq=2", "--txq=2", &file];
-    let said = Testpmd::start(&net, &["net_verbena0"], &options).end();
+    let lines = rule(0).repeat(10_000) + &rule(1) + "flow list 0\nflow flush 0\n" + &rule(1);
+    let said = Testpmd::doing(&net, &["net_verbena0"], &["--rxq=2", "--txq=2"], &lines);
     let count = |text: &str| said.matches(text).count();
     assert_eq!(count("there is a rule for these frames already: destroy it first: File exists"), 10_000);
     assert_eq!(count("ETH IPV4 UDP => QUEUE"), 1);
