@@ -27,8 +27,7 @@ fn stops(victims: &[&Program], random: &mut Random) {
 /// Others are killed, stopped and continued at random while a witness works beside them, on the same cards. It ends
 /// when one of its connections breaks or an unreliable message is lost.
 fn witnessed(kills: u32, seed: u64) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let (witness, duel) = (compile_c("witness", directory.path()), compile_c("duel", directory.path()));
+    let (witness, duel) = (compile_c("witness"), compile_c("duel"));
     let net = StockNet::new();
     let mut random = Random::repeated(seed);
     let mut watching = net.start(&witness, &["verbena0", "verbena1", "strict"]);
@@ -80,7 +79,7 @@ fn a_witness_loses_nothing_beside_ten_thousand_kills() {
 /// is killed again and again; another one loses neither a message nor its connection.
 fn beside_a_client_that_dies((program, side): (&str, &str), kills: u32, seed: u64) {
     let directory = tempfile::tempdir().expect("a directory");
-    let hub = compile_c(program, directory.path());
+    let hub = compile_c(program);
     // A socket, or the file that they share.
     let place = directory.path().join("place");
     let place = place.to_str().expect("a path of ASCII");
@@ -157,7 +156,7 @@ fn a_sender_of_frames_loses_nothing_beside_two_hundred_kills() {
 #[test]
 fn datagrams_do_not_wait_for_those_of_others() {
     let directory = tempfile::tempdir().expect("a directory");
-    let program = compile_c("datagrams", directory.path());
+    let program = compile_c("datagrams");
     let net = StockNet::new();
     let mut random = Random::repeated(10);
     let mut pairs = ["a", "b"].map(|name| {
@@ -190,8 +189,7 @@ fn datagrams_do_not_wait_for_those_of_others() {
 /// keeper, of whatever name.
 #[test]
 fn a_killed_keeper_leaves_nothing_for_long() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let witness = compile_c("witness", directory.path());
+    let witness = compile_c("witness");
     let net = StockNet::new();
     let mut working = net.start(&witness, &["verbena0", "verbena1"]);
     working.expect("at work", LIMIT);

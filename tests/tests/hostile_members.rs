@@ -17,9 +17,8 @@ struct Fates {
 }
 
 fn scribbled(rounds: u64, first: u64, options: &[&str]) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let scribble = compile_c("scribble", directory.path());
-    let duel = compile_c("duel", directory.path());
+    let scribble = compile_c("scribble");
+    let duel = compile_c("duel");
     let mut fates = Fates::default();
     for seed in first..first + rounds {
         let place = ["all", "tables", "world", "lock"][seed as usize % 4];
@@ -85,8 +84,7 @@ fn a_member_that_writes_over_simulated_time_crashes_nobody() {
 
 #[test]
 fn who_sleeps_is_told_that_the_cards_are_lost() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let (fatal, scribble) = (compile_c("fatal", directory.path()), compile_c("scribble", directory.path()));
+    let (fatal, scribble) = (compile_c("fatal"), compile_c("scribble"));
     let net = StockNet::new();
     let mut sleeper = net.start(&fatal, &[]);
     sleeper.expect("ready", LIMIT);

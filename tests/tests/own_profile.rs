@@ -40,7 +40,7 @@ fn moderation_holds_an_event_back() {
 #[test]
 fn what_is_held_back_is_not_lost_when_a_cq_is_armed_for_less() {
     let directory = tempfile::tempdir().expect("a directory");
-    let moderate = compile_c("moderate", directory.path());
+    let moderate = compile_c("moderate");
     let held = [("moderation_count", 8), ("moderation_ns", 900000000)];
     let profile = changed_profile(directory.path(), &held);
     let options = ["--clock", "virtual", "--card", profile.to_str().expect("a path in UTF-8")];

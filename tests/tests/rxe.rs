@@ -23,7 +23,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use tests::guest::{Link, Rxe};
-use tests::stock::compile_c;
+use tests::stock::compile_c_into;
 
 /// For what takes a second or two.
 const SHORT: Duration = Duration::from_secs(60);
@@ -33,7 +33,7 @@ const LONG: Duration = Duration::from_secs(300);
 /// The programs of these tests, which run here and in the guest: `tests/c/statuses.c` and `manager.c`.
 fn programs() -> &'static [PathBuf] {
     static PROGRAMS: OnceLock<Vec<PathBuf>> = OnceLock::new();
-    let compiled = |name| compile_c(name, Path::new(env!("CARGO_TARGET_TMPDIR")));
+    let compiled = |name| compile_c_into(Path::new(env!("CARGO_TARGET_TMPDIR")), name);
     PROGRAMS.get_or_init(|| ["statuses", "manager"].map(compiled).to_vec())
 }
 

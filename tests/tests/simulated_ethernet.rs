@@ -164,8 +164,7 @@ fn faults_and_a_switch_do_not_lose_frames() {
 
 #[test]
 fn frames_wait_for_receives_and_not_for_ever() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let program = compile_c("patience", directory.path());
+    let program = compile_c("patience");
     let said = [0, 1].map(|_| {
         let ended =
             Program::start(StockNet::new().command(&["--clock", "virtual"], &program, &[])).wait(LIMIT);
@@ -180,8 +179,7 @@ fn frames_wait_for_receives_and_not_for_ever() {
 #[test]
 fn frames_share_a_port_with_rdma() {
     const COUNT: u32 = 60;
-    let directory = tempfile::tempdir().expect("a directory");
-    let program = compile_c("mixture", directory.path());
+    let program = compile_c("mixture");
     let ended = Program::start(StockNet::new().command(&["--clock", "virtual"], &program, &[])).wait(LIMIT);
     let line = ended.said.lines().find_map(|line| line.strip_prefix("us: "));
     let times: Vec<f64> =

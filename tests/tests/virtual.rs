@@ -175,13 +175,12 @@ fn a_run_without_end_ends_with_ctrl_c() {
 #[test]
 fn forks_and_threads() {
     let _alone = alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let forks = compile_c("forks", directory.path());
+    let forks = compile_c("forks");
     let net = StockNet::new();
     for way in ["fork", "vfork", "exec", "spawn", "system"] {
         Program::start(net.command(VIRTUAL, &forks, &[way, "verbena1"])).wait(LIMIT).expect_good_saying("OK");
     }
-    let threads = compile_c("threads", directory.path());
+    let threads = compile_c("threads");
     for way in ["separate", "shared"] {
         let arguments = [way, "verbena1", "50"];
         Program::start(net.command(VIRTUAL, &threads, &arguments)).wait(LIMIT).expect_good_saying("OK");

@@ -1,22 +1,18 @@
 //! Ordinary programs in simulated time: they wait for nothing to come, poll with deadlines of their own, use clocks,
 //! timers, threads and event loops. None hangs, and each says the same in every run.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use tests::stock::{compile_c, free_port, need, Both, Ended, Program, StockNet, LIMIT};
+use tests::stock::{compile_c, free_port, need, Both, Compiled, Ended, Program, StockNet, LIMIT};
 
 const VIRTUAL: &[&str] = &["--clock", "virtual"];
 
 /// `tests/c/ordinary.c`, compiled once.
 fn ordinary() -> &'static Path {
-    static PROGRAM: OnceLock<(PathBuf, tempfile::TempDir)> = OnceLock::new();
-    let (program, _) = PROGRAM.get_or_init(|| {
-        let directory = tempfile::tempdir().expect("a directory");
-        (compile_c("ordinary", directory.path()), directory)
-    });
-    program
+    static PROGRAM: OnceLock<Compiled> = OnceLock::new();
+    PROGRAM.get_or_init(|| compile_c("ordinary"))
 }
 
 fn run(program: &Path, arguments: &[&str]) -> String {
@@ -64,16 +60,14 @@ programs! {
 /// before a control operation.
 #[test]
 fn control_operations_overtake_no_doorbells() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let program = compile_c("overtakes", directory.path());
+    let program = compile_c("overtakes");
     run(&program, &[]);
 }
 
 /// A thread that only yields waits for time to pass, as one does that only polls.
 #[test]
 fn yields_take_time() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let program = compile_c("yields", directory.path());
+    let program = compile_c("yields");
     for what in ["thread", "card", "clock"] {
         assert_eq!(run(&program, &[what]), run(&program, &[what]));
     }
@@ -142,8 +136,7 @@ fn a_thread_waits_for_so_many_descriptors() {
 /// One thread starts the others.
 #[test]
 fn a_net_has_so_many_threads() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let program = compile_c("crowd", directory.path());
+    let program = compile_c("crowd");
     let why = "256 threads of this net's programs take part in simulated time, and no more can";
     has_room(&program, &[], 255, why);
 }

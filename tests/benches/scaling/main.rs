@@ -158,8 +158,7 @@ fn main() {
         row.print();
         rows.push(row);
     };
-    let directory = tempfile::tempdir().expect("a directory");
-    let scale = tests::stock::compile_c("scale", directory.path());
+    let scale = tests::stock::compile_c("scale");
     heading("together");
     if wanted("pairs") || wanted("crowd") {
         pairs(&scale, only.as_deref().unwrap_or_default(), &mut add);

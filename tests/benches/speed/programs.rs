@@ -90,8 +90,7 @@ pub fn pair(made: &[&str], test: &str, server: &str, client: &str) -> String {
 
 /// Runs `tests/c/reader.c`: GB/s of messages that the receiver reads.
 pub fn reader(size: usize, messages: usize) -> f64 {
-    let directory = tempfile::tempdir().expect("a directory");
-    let program = compile_c("reader", directory.path());
+    let program = compile_c("reader");
     let net = StockNet::new();
     let arguments = ["verbena0", "verbena1", &size.to_string(), &messages.to_string()];
     let said = start(0, net.command(&[], program, &arguments)).wait(LIMIT).expect_good();

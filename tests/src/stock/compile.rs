@@ -1,12 +1,41 @@
 //! Small C and C++ programs against stock verbs, compiled when a test needs them.
 
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use tempfile::TempDir;
+
 use super::{need, repository};
 
-/// Compiles `tests/c/<name>.c` into `into` and gives the program's path.
-pub fn compile_c(name: &str, into: &Path) -> PathBuf {
+/// A compiled program, in a directory that goes when this is dropped.
+pub struct Compiled {
+    path: PathBuf,
+    _directory: TempDir,
+}
+
+impl Deref for Compiled {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl AsRef<Path> for Compiled {
+    fn as_ref(&self) -> &Path {
+        self
+    }
+}
+
+/// Compiles `tests/c/<name>.c`.
+pub fn compile_c(name: &str) -> Compiled {
+    let directory = tempfile::tempdir().expect("a directory");
+    Compiled { path: compile_c_into(directory.path(), name), _directory: directory }
+}
+
+/// Compiles `tests/c/<name>.c` into a directory and gives the program's path.
+pub fn compile_c_into(into: &Path, name: &str) -> PathBuf {
     let source = repository().join("tests/c").join(format!("{name}.c"));
     let program = into.join(name);
     compile("cc", &["-O2", "-pthread"], &source, &program);

@@ -31,7 +31,7 @@ mod simulated;
 mod testpmd;
 
 pub use binary::{example, fetched, need, peers, repository, target_dir, verbena, verbena_in};
-pub use compile::{compile, compile_c};
+pub use compile::{compile, compile_c, compile_c_into, Compiled};
 pub use dpdk::Dpdk;
 pub use matrix::matrix;
 pub use net::StockNet;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use tests::stock::{compile_c, Ended, Program, StockNet};
+use tests::stock::{compile_c, Compiled, Ended, Program, StockNet};
 
 use super::counters::{self, Counters};
 use super::script::{Logs, Script};
@@ -50,8 +50,8 @@ pub struct Seen {
 /// The programs and where their files are.
 pub struct Runner {
     directory: tempfile::TempDir,
-    script: PathBuf,
-    stream: PathBuf,
+    script: Compiled,
+    stream: Compiled,
     runs: u32,
 }
 
@@ -65,7 +65,7 @@ fn text(path: &Path) -> String {
 impl Runner {
     pub fn new() -> Runner {
         let directory = tempfile::tempdir().expect("a directory");
-        let [script, stream] = ["script", "stream"].map(|name| compile_c(name, directory.path()));
+        let [script, stream] = ["script", "stream"].map(compile_c);
         Runner { directory, script, stream, runs: 0 }
     }
 

@@ -6,8 +6,7 @@ use tests::stock::{alone, compile_c, Program, StockNet, LIMIT};
 #[test]
 fn a_buffer_belongs_to_the_program_once_its_message_is_complete() {
     let _alone = alone();
-    let directory = tempfile::tempdir().unwrap();
-    let reuse = compile_c("reuse", directory.path());
+    let reuse = compile_c("reuse");
     for wire in ["--wire=fast", "--wire=exact"] {
         for transport in ["ud", "uc"] {
             let net = StockNet::new();
@@ -22,8 +21,7 @@ fn a_buffer_belongs_to_the_program_once_its_message_is_complete() {
 #[test]
 fn the_side_whose_memory_goes_is_the_one_that_failed() {
     let _alone = alone();
-    let directory = tempfile::tempdir().unwrap();
-    let gone = compile_c("gone", directory.path());
+    let gone = compile_c("gone");
     for how in ["cut", "killed"] {
         for what in ["read", "write"] {
             let net = StockNet::new();
@@ -36,8 +34,7 @@ fn the_side_whose_memory_goes_is_the_one_that_failed() {
 #[test]
 fn what_cannot_be_read_is_a_local_error_of_its_sender() {
     let _alone = alone();
-    let directory = tempfile::tempdir().unwrap();
-    let unread = compile_c("unread", directory.path());
+    let unread = compile_c("unread");
     let mut wrong = String::new();
     for options in
         [&[][..], &["--wire", "exact"], &["--clock", "virtual"], &["--clock", "virtual", "--wire", "exact"]]
@@ -56,8 +53,7 @@ fn what_cannot_be_read_is_a_local_error_of_its_sender() {
 #[test]
 fn what_is_gathered_does_not_pile_up() {
     let _alone = alone();
-    let directory = tempfile::tempdir().unwrap();
-    let gather = compile_c("gather", directory.path());
+    let gather = compile_c("gather");
     let net = StockNet::new();
     net.start(&gather, &[]).wait(LIMIT).expect_good_saying("OK");
 }

@@ -105,8 +105,7 @@ fn a_server_notices_that_its_client_is_gone() {
 /// The benchmark's program whose receiver sums what it gets: it checks the sum.
 #[test]
 fn a_receiver_reads_what_was_sent() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let program = tests::stock::compile_c("reader", directory.path());
+    let program = tests::stock::compile_c("reader");
     let net = StockNet::new();
     net.run(&program, &["verbena0", "verbena1", "65536", "200"], LIMIT);
 }

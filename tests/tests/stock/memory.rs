@@ -4,8 +4,7 @@ use tests::stock::{compile_c, StockNet, LIMIT};
 
 /// Runs a program of `tests/c` on a net of its own; gives what it said.
 fn run(name: &str, arguments: &[&str]) -> String {
-    let directory = tempfile::tempdir().expect("a directory");
-    let program = compile_c(name, directory.path());
+    let program = compile_c(name);
     let net = StockNet::new();
     net.run(&program, arguments, LIMIT)
 }

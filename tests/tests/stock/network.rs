@@ -84,8 +84,7 @@ fn addresses_interfaces_and_cards_find_each_other() {
     }
     assert_eq!(interfaces.lines().count(), 4, "{interfaces}");
     // librdmacm: an address is of that card and port.
-    let directory = tempfile::tempdir().expect("a directory");
-    let manager = compile_c("manager", directory.path());
+    let manager = compile_c("manager");
     let addresses: Vec<&str> = found.iter().map(|(address, ..)| address.as_str()).collect();
     let said = net.run(&manager, &[&["owner"], &addresses[..]].concat(), LIMIT);
     let owners: Vec<String> =
@@ -232,8 +231,7 @@ fn gids_follow_the_addresses_of_the_interfaces() {
 /// As the kernel tells programs, also those that have nothing but the device open.
 #[test]
 fn programs_are_told_of_gids_that_change() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let gids = compile_c("gids", directory.path());
+    let gids = compile_c("gids");
     for net in [StockNet::new(), StockNet::unprivileged()] {
         let mut watchers = [net.start(&gids, &[]), net.start(&gids, &["poll"])];
         watchers.iter_mut().for_each(|watcher| watcher.expect("ready", LIMIT));

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -15,25 +15,13 @@ use tests::Random;
 /// Longer than the programs themselves wait, so that they say for what.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A C program of `tests/c`.
-struct Built {
-    _directory: tempfile::TempDir,
-    path: PathBuf,
-}
-
-fn built(name: &str) -> Built {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = compile_c(name, directory.path());
-    Built { _directory: directory, path }
-}
-
 /// Two duels: server on verbena0, client on `card`. For ever when `seconds` is 0.
-fn duel(net: &StockNet, program: &Built, card: &str, seconds: &str) -> [Program; 2] {
+fn duel(net: &StockNet, program: &Path, card: &str, seconds: &str) -> [Program; 2] {
     let port = free_port();
     let text = port.to_string();
-    let mut server = net.start(&program.path, &["verbena0", &text, "-", seconds]);
+    let mut server = net.start(program, &["verbena0", &text, "-", seconds]);
     server.expect_listening(port);
-    let client = net.start(&program.path, &[card, &text, "localhost", seconds]);
+    let client = net.start(program, &[card, &text, "localhost", seconds]);
     [server, client]
 }
 
@@ -69,7 +57,7 @@ fn kill_rounds(card: &str, seed: u64) {
     // A loaded machine may not run the keeper for a while. (How long the survivor was not run is left out.)
     let slack = 500.0;
     let _alone = alone();
-    let program = built("duel");
+    let program = compile_c("duel");
     let (net, _holder) = StockNet::held(&[]);
     let mut random = Random::repeated(seed);
     for round in 0..10 {
@@ -120,15 +108,15 @@ fn a_killed_peer_is_noticed_on_one_card() {
 #[test]
 fn a_kill_while_starting_harms_nobody() {
     let _alone = alone();
-    let program = built("duel");
+    let program = compile_c("duel");
     let (net, _holder) = StockNet::held(&[]);
     let before = segment(&net).0;
     let mut random = Random::repeated(0x5eed_0003);
     for round in 0..20 {
         let port = free_port().to_string();
         let victims = [
-            net.start(&program.path, &["verbena0", &port, "-", "0"]),
-            net.start(&program.path, &["verbena1", &port, "localhost", "0"]),
+            net.start(&program, &["verbena0", &port, "-", "0"]),
+            net.start(&program, &["verbena1", &port, "localhost", "0"]),
             net.start("ibv_devinfo", &["-v"]),
         ];
         std::thread::sleep(Duration::from_micros(random.below(40_000)));
@@ -175,11 +163,11 @@ fn the_keeper_has_a_group_in_the_session_of_who_started_it() {
 #[test]
 fn a_killed_process_leaves_no_memory_behind() {
     let _alone = alone();
-    let program = built("idle");
+    let program = compile_c("idle");
     let (net, _holder) = StockNet::held(&[]);
     let before = segment(&net).0;
     for _ in 0..5 {
-        let mut idle = net.start(&program.path, &["event"]);
+        let mut idle = net.start(&program, &["event"]);
         idle.expect("ready", LIMIT);
         idle.signal(libc::SIGKILL);
         idle.wait(LIMIT);
@@ -219,7 +207,7 @@ fn perftest_survives_nothing_but_ends() {
 #[test]
 fn nothing_is_left() {
     let _alone = alone();
-    let program = built("duel");
+    let program = compile_c("duel");
     for kill in [false, true] {
         let net = StockNet::new();
         let mut sides = duel(&net, &program, "verbena1", if kill { "0" } else { "0.1" });
@@ -254,7 +242,7 @@ fn holders(identity: (u64, u64)) -> Vec<PathBuf> {
 #[test]
 fn a_killed_keeper_is_replaced() {
     let _alone = alone();
-    let program = built("duel");
+    let program = compile_c("duel");
     let net = StockNet::new();
     let mut sides = duel(&net, &program, "verbena1", "0");
     for side in &mut sides {
@@ -273,9 +261,9 @@ fn a_killed_keeper_is_replaced() {
 /// The time-outs of a program that polls are its own work: a keeper that gets no processor delays none of them.
 #[test]
 fn who_polls_does_not_wait_for_the_keeper() {
-    let program = built("rarely");
+    let program = compile_c("rarely");
     let net = StockNet::new();
-    let mut rarely = net.start(&program.path, &[]);
+    let mut rarely = net.start(&program, &[]);
     rarely.expect("ready", LIMIT);
     net.signal_keeper(libc::SIGSTOP);
     rarely.signal(libc::SIGUSR1);
@@ -290,12 +278,12 @@ fn who_polls_does_not_wait_for_the_keeper() {
 fn nets_are_apart() {
     let _alone = alone();
     let (net, other) = (StockNet::new(), StockNet::new());
-    let program = built("duel");
+    let program = compile_c("duel");
     let port = free_port();
     let text = port.to_string();
     // One network, so that they meet by TCP.
     let start = |net: &StockNet, arguments: &[&str]| {
-        Program::start(net.command(&["--network", "host"], &program.path, arguments))
+        Program::start(net.command(&["--network", "host"], &program, arguments))
     };
     let mut server = start(&net, &["verbena0", &text, "-", "0"]);
     server.expect_listening(port);
@@ -307,12 +295,12 @@ fn nets_are_apart() {
 #[test]
 fn forking_programs_do_not_break() {
     let _alone = alone();
-    let program = built("forks");
+    let program = compile_c("forks");
     let net = StockNet::new();
     for way in ["fork", "vfork", "exec", "spawn", "system"] {
         for card in ["verbena1", "verbena0"] {
-            net.run(&program.path, &[way, card], LIMIT);
-            net.run(&program.path, &[way, card, "init"], LIMIT);
+            net.run(&program, &[way, card], LIMIT);
+            net.run(&program, &[way, card, "init"], LIMIT);
         }
     }
     net.expect_gone();
@@ -322,13 +310,13 @@ fn forking_programs_do_not_break() {
 #[test]
 fn a_child_does_not_keep_its_dead_parent_alive() {
     let _alone = alone();
-    let program = built("duel");
+    let program = compile_c("duel");
     let net = StockNet::new();
     let port = free_port();
     let text = port.to_string();
-    let mut server = net.start(&program.path, &["verbena0", &text, "-", "0", "child"]);
+    let mut server = net.start(&program, &["verbena0", &text, "-", "0", "child"]);
     server.expect_listening(port);
-    let mut client = net.start(&program.path, &["verbena1", &text, "localhost", "0"]);
+    let mut client = net.start(&program, &["verbena1", &text, "localhost", "0"]);
     client.expect("connected", LIMIT);
     server.signal(libc::SIGKILL);
     let ended = client.wait(LIMIT);
@@ -338,11 +326,11 @@ fn a_child_does_not_keep_its_dead_parent_alive() {
 #[test]
 fn threads_share_and_do_not_share_queue_pairs() {
     let _alone = alone();
-    let program = built("threads");
+    let program = compile_c("threads");
     let net = StockNet::new();
     for way in ["shared", "separate"] {
         for card in ["verbena1", "verbena0"] {
-            let said = net.run(&program.path, &[way, card], Duration::from_secs(60));
+            let said = net.run(&program, &[way, card], Duration::from_secs(60));
             println!("{way} {card}: {}", said.trim());
         }
     }
@@ -388,10 +376,10 @@ fn a_keeper_without_descriptors_waits() {
 #[test]
 fn idle_costs_nothing() {
     let _alone = alone();
-    let program = built("idle");
+    let program = compile_c("idle");
     for way in ["event", "away", "unconnected"] {
         let net = StockNet::new();
-        let mut idle = net.start(&program.path, &[way]);
+        let mut idle = net.start(&program, &[way]);
         idle.expect("ready", LIMIT);
         std::thread::sleep(Duration::from_millis(200));
         let pids = [idle.pid(), net.keeper()];

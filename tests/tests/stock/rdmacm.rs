@@ -170,8 +170,7 @@ fn datagram_sockets_end_with_an_error() {
 /// Threads that are cancelled while they wait, and a child that has its parent's channel.
 #[test]
 fn event_channels_as_programs_rarely_use_them() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let program = compile_c("channels", directory.path());
+    let program = compile_c("channels");
     let net = StockNet::new();
     for use_of in ["cancel", "fork"] {
         assert!(net.run(&program, &[use_of], LIMIT).contains("as in the kernel"), "{use_of}");
@@ -285,8 +284,7 @@ fn ports_are_free_after_their_programs() {
 #[test]
 fn a_thousand_connections_leave_nothing() {
     let _alone = alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let program = compile_c("meetings", directory.path());
+    let program = compile_c("meetings");
     let net = StockNet::new();
     let launcher = ["--wire", "exact", "--fault", "loss=0.01,seed=3", "--cm-timeout", "17"];
     let limit = Duration::from_secs(90);

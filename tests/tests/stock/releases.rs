@@ -57,8 +57,7 @@ fn debian_sid() {
 #[test]
 #[ignore = "the long form of the checks"]
 fn programs_of_sid_write_events() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let program = compile_c("channels", dir.path());
+    let program = compile_c("channels");
     let root = repository().join("target/releases/sid/usr");
     let (loader, libraries) = (root.join("lib64/ld-linux-x86-64.so.2"), root.join("lib/x86_64-linux-gnu"));
     let words =

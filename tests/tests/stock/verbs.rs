@@ -10,8 +10,7 @@ const CLOCKS: [&[&str]; 3] = [&[], &["--wire", "exact"], &["--clock", "virtual"]
 
 /// Runs a program of `tests/c` on each kind of net. It ends well and says `text`; all that it said on each.
 fn on_each_net(name: &str, text: &str) -> Vec<String> {
-    let directory = tempfile::tempdir().expect("a directory");
-    let program = compile_c(name, directory.path());
+    let program = compile_c(name);
     let run = |options: &&[&str]| {
         let net = StockNet::new();
         Program::start(net.command(options, &program, &[])).wait(LIMIT).expect_good_saying(text)
@@ -22,8 +21,7 @@ fn on_each_net(name: &str, text: &str) -> Vec<String> {
 /// Four threads post to and poll queues that they share.
 #[test]
 fn queue_pairs_with_one_cq_keep_their_order() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let order = compile_c("order", directory.path());
+    let order = compile_c("order");
     for (options, messages) in CLOCKS.iter().zip(["300000", "100000", "4000"]) {
         for card in ["verbena1", "verbena0"] {
             let net = StockNet::new();

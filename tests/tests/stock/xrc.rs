@@ -53,7 +53,7 @@ fn stock_perftest() {
 #[test]
 fn processes_share_a_domain() {
     let directory = tempfile::tempdir().expect("a directory");
-    let program = compile_c("xrc", directory.path());
+    let program = compile_c("xrc");
     for options in NETS {
         let file = directory.path().join("domain");
         let file = file.to_str().expect("a path in UTF-8");
