@@ -141,3 +141,19 @@ pub unsafe fn with<C: Card>(
         Err(_) => -libc::EIO,
     }
 }
+
+/// Defines functions that ethdev calls with a device of this driver: each with its port, as [`with`], and a text that says in the
+/// log what has failed. A body relies on what ethdev says that it calls such a function with, and on nothing else.
+macro_rules! calls {
+    ($($(#[$doc:meta])* $vis:vis fn $name:ident($dev:ident $(, $arg:ident: $type:ty)* $(,)?) $what:literal $body:block)*) => { $(
+        $(#[$doc])*
+        $vis unsafe extern "C" fn $name<C: driver::Card>(
+            $dev: *mut $crate::abi::ethdev::EthDev,
+            $($arg: $type),*
+        ) -> std::ffi::c_int {
+            // SAFETY: ethdev calls it for a device of this driver, none of whose queues it releases at the same time.
+            unsafe { $crate::dev::with::<C>($dev, $what, |$dev| $body) }
+        }
+    )* };
+}
+pub(crate) use calls;

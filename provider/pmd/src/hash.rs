@@ -1,13 +1,11 @@
 //! What ethdev calls about RSS: the hash, and the redirection table.
 #![allow(unsafe_code)]
 
-use std::ffi::c_int;
-
 use driver::{Card, Error};
 use fpga_regs::HASH_KEY;
 
-use crate::abi::ethdev::{EthDev, RetaEntries, RssConf};
-use crate::dev::{with, Dev};
+use crate::abi::ethdev::{RetaEntries, RssConf};
+use crate::dev::{calls, Dev};
 use crate::spread::{ENTRIES, KINDS};
 
 /// `RTE_ETH_MQ_RX_RSS_FLAG`.
@@ -49,34 +47,28 @@ unsafe fn key(conf: &RssConf) -> Result<Option<[u8; HASH_KEY]>, Error> {
     Ok(Some(unsafe { *conf.key.cast() }))
 }
 
-/// `rss_hash_update`.
-pub unsafe extern "C" fn update<C: Card>(dev: *mut EthDev, conf: *mut RssConf) -> c_int {
-    // SAFETY: called by ethdev with a structure and its key.
-    unsafe {
-        with::<C>(dev, "the RSS hash", |dev| {
-            let conf = &*conf;
-            if conf.kinds & !KINDS != 0 {
-                return Err(Error::Invalid(format!("kinds {:#x}: the card hashes {KINDS:#x}", conf.kinds)));
-            }
-            let (key, queues) = (key(conf)?, dev.work_queues());
-            dev.port.rehash(key, conf.kinds, &queues)
-        })
+calls! {
+    /// `rss_hash_update`.
+    pub fn update(dev, conf: *mut RssConf) "the RSS hash" {
+        // SAFETY: ethdev calls it with a structure and its key.
+        let conf = &*conf;
+        if conf.kinds & !KINDS != 0 {
+            return Err(Error::Invalid(format!("kinds {:#x}: the card hashes {KINDS:#x}", conf.kinds)));
+        }
+        let (key, queues) = (key(conf)?, dev.work_queues());
+        dev.port.rehash(key, conf.kinds, &queues)
     }
-}
 
-/// `rss_hash_conf_get`.
-pub unsafe extern "C" fn get<C: Card>(dev: *mut EthDev, conf: *mut RssConf) -> c_int {
-    // SAFETY: called by ethdev with a structure, and room for a key if there is one.
-    unsafe {
-        with::<C>(dev, "the RSS hash", |dev| {
-            let conf = &mut *conf;
-            conf.kinds = dev.port.spread.kinds;
-            if !conf.key.is_null() && usize::from(conf.key_len) >= HASH_KEY {
-                conf.key.cast::<[u8; HASH_KEY]>().write(dev.port.spread.key);
-            }
-            conf.key_len = HASH_KEY as u8;
-            Ok(())
-        })
+    /// `rss_hash_conf_get`.
+    pub fn get(dev, conf: *mut RssConf) "the RSS hash" {
+        // SAFETY: ethdev calls it with a structure, and room for a key if there is one.
+        let conf = &mut *conf;
+        conf.kinds = dev.port.spread.kinds;
+        if !conf.key.is_null() && usize::from(conf.key_len) >= HASH_KEY {
+            conf.key.cast::<[u8; HASH_KEY]>().write(dev.port.spread.key);
+        }
+        conf.key_len = HASH_KEY as u8;
+        Ok(())
     }
 }
 
@@ -101,26 +93,20 @@ unsafe fn chosen<'a>(
     Ok(list.iter_mut().enumerate().flat_map(entries))
 }
 
-/// `reta_update`.
-pub unsafe extern "C" fn table_update<C: Card>(dev: *mut EthDev, list: *mut RetaEntries, size: u16) -> c_int {
-    // SAFETY: called by ethdev with as much as the size says.
-    unsafe {
-        with::<C>(dev, "the redirection table", |dev| {
-            let mut entries = dev.port.spread.entries;
-            chosen(list, size)?.for_each(|(n, queue)| entries[n] = *queue);
-            let queues = dev.work_queues();
-            dev.port.redirect(entries, &queues)
-        })
+calls! {
+    /// `reta_update`.
+    pub fn table_update(dev, list: *mut RetaEntries, size: u16) "the redirection table" {
+        // SAFETY: ethdev calls it with as much as the size says.
+        let mut entries = dev.port.spread.entries;
+        chosen(list, size)?.for_each(|(n, queue)| entries[n] = *queue);
+        let queues = dev.work_queues();
+        dev.port.redirect(entries, &queues)
     }
-}
 
-/// `reta_query`.
-pub unsafe extern "C" fn table_get<C: Card>(dev: *mut EthDev, list: *mut RetaEntries, size: u16) -> c_int {
-    // SAFETY: called by ethdev with as much room as the size says.
-    unsafe {
-        with::<C>(dev, "the redirection table", |dev| {
-            chosen(list, size)?.for_each(|(n, queue)| *queue = dev.port.spread.entries[n]);
-            Ok(())
-        })
+    /// `reta_query`.
+    pub fn table_get(dev, list: *mut RetaEntries, size: u16) "the redirection table" {
+        // SAFETY: ethdev calls it with as much room as the size says.
+        chosen(list, size)?.for_each(|(n, queue)| *queue = dev.port.spread.entries[n]);
+        Ok(())
     }
 }

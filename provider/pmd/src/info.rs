@@ -15,7 +15,7 @@ use crate::abi::info::{
     RX_VLAN_STRIP, SPEED_10G, TX_CHECKSUMS, TX_MULTI_SEGS, TX_TCP_TSO, TX_VLAN_INSERT,
 };
 use crate::abi::rte_eth_dev_callback_process;
-use crate::dev::{with, Dev};
+use crate::dev::{calls, with, Dev};
 use crate::slots::OVERHEAD;
 use crate::spread::{ENTRIES, KINDS};
 use crate::watch::Watch;
@@ -27,58 +27,56 @@ const TX_QUEUES: u16 = 64;
 /// Receive queues.
 pub const RX_QUEUES: u16 = 64;
 
-/// `dev_infos_get`.
-pub unsafe extern "C" fn infos<C: Card>(dev: *mut EthDev, info: *mut DevInfo) -> c_int {
-    // SAFETY: called by ethdev with a structure that it has filled with defaults.
-    unsafe {
-        with::<C>(dev, "the port's abilities", |dev| {
-            let limits = dev.port.device.limits();
-            let max = limits.max_qp_wr().min(4096) as u16;
-            // A transmit queue has a power of two.
-            let max = 1 << max.ilog2();
-            let sizes =
-                || DescLim { max, min: max.min(32), align: 1, segments: u16::MAX, mtu_segments: u16::MAX };
-            let serves_well = || PortConf { burst: 32, ring: 256, queues: 1 };
-            let (limits, info) = (&mut *DevInfo::limits(info), &mut *info);
-            info.min_mtu = 68;
-            info.max_mtu = (MAX_FRAME - OVERHEAD) as u16;
-            info.min_rx_bufsize = 256;
-            limits.max_rx_pktlen = MAX_FRAME;
-            limits.max_rx_queues = RX_QUEUES;
-            limits.max_tx_queues = TX_QUEUES;
-            limits.max_mac_addrs = ADDRESSES;
-            info.rx_offload_capa = RX_SCATTER | RX_HASH;
-            info.tx_offload_capa = TX_MULTI_SEGS;
-            if dev.port.device.features().contains(FeatureSet::CHECKSUM) {
-                info.rx_offload_capa |= RX_CHECKSUMS;
-                info.tx_offload_capa |= TX_CHECKSUMS;
-            }
-            if dev.port.device.features().contains(FeatureSet::VLAN) {
-                info.rx_offload_capa |= RX_VLAN_STRIP;
-                info.tx_offload_capa |= TX_VLAN_INSERT;
-            }
-            if dev.port.device.features().contains(FeatureSet::SCATTER_FCS) {
-                info.rx_offload_capa |= RX_KEEP_CRC;
-            }
-            if dev.port.device.features().contains(FeatureSet::TSO) {
-                info.tx_offload_capa |= TX_TCP_TSO;
-            }
-            info.rx_queue_offload_capa = info.rx_offload_capa;
-            if dev.port.device.features().contains(FeatureSet::VLAN_FILTER) {
-                info.rx_offload_capa |= RX_VLAN_FILTER;
-            }
-            info.tx_queue_offload_capa = info.tx_offload_capa;
-            info.reta_size = ENTRIES as u16;
-            info.hash_key_size = HASH_KEY as u8;
-            info.flow_type_rss_offloads = KINDS;
-            info.rx_desc_lim = sizes();
-            info.tx_desc_lim = sizes();
-            info.speed_capa = SPEED_10G;
-            info.capabilities |= KEEPS_RULES;
-            info.default_rxportconf = serves_well();
-            info.default_txportconf = serves_well();
-            Ok(())
-        })
+calls! {
+    /// `dev_infos_get`.
+    pub fn infos(dev, info: *mut DevInfo) "the port's abilities" {
+        // SAFETY: ethdev calls it with a structure that it has filled with defaults.
+        let limits = dev.port.device.limits();
+        let max = limits.max_qp_wr().min(4096) as u16;
+        // A transmit queue has a power of two.
+        let max = 1 << max.ilog2();
+        let sizes =
+            || DescLim { max, min: max.min(32), align: 1, segments: u16::MAX, mtu_segments: u16::MAX };
+        let serves_well = || PortConf { burst: 32, ring: 256, queues: 1 };
+        let (limits, info) = (&mut *DevInfo::limits(info), &mut *info);
+        info.min_mtu = 68;
+        info.max_mtu = (MAX_FRAME - OVERHEAD) as u16;
+        info.min_rx_bufsize = 256;
+        limits.max_rx_pktlen = MAX_FRAME;
+        limits.max_rx_queues = RX_QUEUES;
+        limits.max_tx_queues = TX_QUEUES;
+        limits.max_mac_addrs = ADDRESSES;
+        info.rx_offload_capa = RX_SCATTER | RX_HASH;
+        info.tx_offload_capa = TX_MULTI_SEGS;
+        if dev.port.device.features().contains(FeatureSet::CHECKSUM) {
+            info.rx_offload_capa |= RX_CHECKSUMS;
+            info.tx_offload_capa |= TX_CHECKSUMS;
+        }
+        if dev.port.device.features().contains(FeatureSet::VLAN) {
+            info.rx_offload_capa |= RX_VLAN_STRIP;
+            info.tx_offload_capa |= TX_VLAN_INSERT;
+        }
+        if dev.port.device.features().contains(FeatureSet::SCATTER_FCS) {
+            info.rx_offload_capa |= RX_KEEP_CRC;
+        }
+        if dev.port.device.features().contains(FeatureSet::TSO) {
+            info.tx_offload_capa |= TX_TCP_TSO;
+        }
+        info.rx_queue_offload_capa = info.rx_offload_capa;
+        if dev.port.device.features().contains(FeatureSet::VLAN_FILTER) {
+            info.rx_offload_capa |= RX_VLAN_FILTER;
+        }
+        info.tx_queue_offload_capa = info.tx_offload_capa;
+        info.reta_size = ENTRIES as u16;
+        info.hash_key_size = HASH_KEY as u8;
+        info.flow_type_rss_offloads = KINDS;
+        info.rx_desc_lim = sizes();
+        info.tx_desc_lim = sizes();
+        info.speed_capa = SPEED_10G;
+        info.capabilities |= KEEPS_RULES;
+        info.default_rxportconf = serves_well();
+        info.default_txportconf = serves_well();
+        Ok(())
     }
 }
 
@@ -121,64 +119,52 @@ pub fn watch_link<C: Card>(dev: &mut Dev<'_, C>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `link_update`.
-pub unsafe extern "C" fn link_update<C: Card>(dev: *mut EthDev, _wait: c_int) -> c_int {
-    // SAFETY: called by ethdev for a device of this driver.
-    unsafe {
-        with::<C>(dev, "the link", |dev| {
-            let info = dev.port.device.query_port(dev.port.number)?;
-            set_link(dev.data, info.speed_mbps, info.link_up);
-            Ok(())
-        })
+calls! {
+    /// `link_update`.
+    pub fn link_update(dev, _wait: c_int) "the link" {
+        let info = dev.port.device.query_port(dev.port.number)?;
+        set_link(dev.data, info.speed_mbps, info.link_up);
+        Ok(())
     }
-}
 
-/// `stats_get`.
-pub unsafe extern "C" fn stats<C: Card>(dev: *mut EthDev, stats: *mut Stats) -> c_int {
-    // SAFETY: called by ethdev with a structure that is zero.
-    unsafe {
-        with::<C>(dev, "the counters", |dev| {
-            let stats = &mut *stats;
-            for (n, queue) in dev.receiving().enumerate() {
-                let counters = queue.counters();
-                let (packets, bytes, errors) =
-                    (counters.packets.get(), counters.bytes.get(), counters.errors.get());
-                stats.ipackets += packets;
-                stats.ibytes += bytes;
-                stats.ierrors += errors;
-                stats.rx_nombuf += counters.no_mbuf.get();
-                if n < QUEUE_COUNTERS {
-                    (stats.q_ipackets[n], stats.q_ibytes[n], stats.q_errors[n]) = (packets, bytes, errors);
-                }
+    /// `stats_get`.
+    pub fn stats(dev, stats: *mut Stats) "the counters" {
+        // SAFETY: ethdev calls it with a structure that is zero.
+        let stats = &mut *stats;
+        for (n, queue) in dev.receiving().enumerate() {
+            let counters = queue.counters();
+            let (packets, bytes, errors) =
+                (counters.packets.get(), counters.bytes.get(), counters.errors.get());
+            stats.ipackets += packets;
+            stats.ibytes += bytes;
+            stats.ierrors += errors;
+            stats.rx_nombuf += counters.no_mbuf.get();
+            if n < QUEUE_COUNTERS {
+                (stats.q_ipackets[n], stats.q_ibytes[n], stats.q_errors[n]) = (packets, bytes, errors);
             }
-            for (n, queue) in dev.sending().enumerate() {
-                let counters = queue.counters();
-                let (packets, bytes, errors) =
-                    (counters.packets.get(), counters.bytes.get(), counters.errors.get());
-                stats.opackets += packets;
-                stats.obytes += bytes;
-                stats.oerrors += errors;
-                if n < QUEUE_COUNTERS {
-                    (stats.q_opackets[n], stats.q_obytes[n]) = (packets, bytes);
-                }
+        }
+        for (n, queue) in dev.sending().enumerate() {
+            let counters = queue.counters();
+            let (packets, bytes, errors) =
+                (counters.packets.get(), counters.bytes.get(), counters.errors.get());
+            stats.opackets += packets;
+            stats.obytes += bytes;
+            stats.oerrors += errors;
+            if n < QUEUE_COUNTERS {
+                (stats.q_opackets[n], stats.q_obytes[n]) = (packets, bytes);
             }
-            stats.imissed = dev.port.info()?.counter("RX_NO_RECV");
-            Ok(())
-        })
+        }
+        stats.imissed = dev.port.info()?.counter("RX_NO_RECV");
+        Ok(())
     }
-}
 
-/// `stats_reset` and `xstats_reset`.
-pub unsafe extern "C" fn stats_reset<C: Card>(dev: *mut EthDev) -> c_int {
-    // SAFETY: called by ethdev for a device of this driver.
-    unsafe {
-        with::<C>(dev, "the counters", |dev| {
-            dev.receiving().for_each(|queue| queue.counters().reset());
-            dev.sending().for_each(|queue| queue.counters().reset());
-            let info = dev.port.device.query_port(dev.port.number)?;
-            dev.port.zero = info.counters.iter().map(|counter| counter.1).collect();
-            Ok(())
-        })
+    /// `stats_reset` and `xstats_reset`.
+    pub fn stats_reset(dev) "the counters" {
+        dev.receiving().for_each(|queue| queue.counters().reset());
+        dev.sending().for_each(|queue| queue.counters().reset());
+        let info = dev.port.device.query_port(dev.port.number)?;
+        dev.port.zero = info.counters.iter().map(|counter| counter.1).collect();
+        Ok(())
     }
 }
 

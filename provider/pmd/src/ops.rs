@@ -10,7 +10,7 @@ use fpga_regs::MAX_FRAME;
 use crate::abi::ethdev::*;
 use crate::abi::info::{RxConf, TxConf, RX_VLAN_STRIP};
 use crate::abi::mbuf::Mempool;
-use crate::dev::with;
+use crate::dev::{calls, with};
 use crate::flow;
 use crate::hash;
 use crate::info;
@@ -38,22 +38,13 @@ unsafe fn release<Q>(list: *mut *mut c_void, n: u16) {
     }
 }
 
-/// A function of the table that takes the device alone.
-macro_rules! calls {
-    ($($name:ident, $what:literal: |$dev:ident| $call:expr;)*) => { $(
-        unsafe extern "C" fn $name<C: Card>(dev: *mut EthDev) -> c_int {
-            // SAFETY: called by ethdev for a device of this driver.
-            unsafe { with::<C>(dev, $what, |$dev| $call) }
-        }
-    )* };
-}
-
 calls! {
-    configure, "configuring": |dev| {
+    fn configure(dev) "configuring" {
         hash::configure(dev)?;
         dev.filter_vlans()
-    };
-    start, "starting": |dev| {
+    }
+
+    fn start(dev) "starting" {
         let mtu = dev.mtu();
         dev.receiving().for_each(|queue| queue.set_mtu(mtu));
         // Nobody receives or sends at a port that is stopped.
@@ -63,11 +54,12 @@ calls! {
         info::watch_link(dev).inspect_err(|_| dev.port.stop())?;
         dev.set_states(QUEUE_STARTED);
         Ok(())
-    };
-    promiscuous_on, "promiscuous mode": |dev| dev.port.want(|wanted| wanted.promiscuous = true);
-    promiscuous_off, "promiscuous mode": |dev| dev.port.want(|wanted| wanted.promiscuous = false);
-    groups_on, "all multicast": |dev| dev.port.want(|wanted| wanted.all_groups = true);
-    groups_off, "all multicast": |dev| dev.port.want(|wanted| wanted.all_groups = false);
+    }
+
+    fn promiscuous_on(dev) "promiscuous mode" { dev.port.want(|wanted| wanted.promiscuous = true) }
+    fn promiscuous_off(dev) "promiscuous mode" { dev.port.want(|wanted| wanted.promiscuous = false) }
+    fn groups_on(dev) "all multicast" { dev.port.want(|wanted| wanted.all_groups = true) }
+    fn groups_off(dev) "all multicast" { dev.port.want(|wanted| wanted.all_groups = false) }
 }
 
 unsafe extern "C" fn stop<C: Card>(dev: *mut EthDev) -> c_int {
@@ -116,25 +108,87 @@ fn with_its_port(deferred_start: u8) -> Result<(), Error> {
     }
 }
 
-unsafe extern "C" fn rx_setup<C: Card>(
-    dev: *mut EthDev,
-    queue: u16,
-    size: u16,
-    _socket: u32,
-    conf: *const RxConf,
-    pool: *mut Mempool,
-) -> c_int {
-    // SAFETY: called by ethdev with a pool of mbufs, which the program keeps as long as the queue.
-    unsafe {
-        with::<C>(dev, "a receive queue", |dev| {
-            with_its_port((*conf).deferred_start)?;
-            // Those that all have, and its own.
-            let offloads = dev.rx_offloads() | (*conf).offloads;
-            let place = ((*EthDevData::more(dev.data)).port_id, size);
-            let made = RxQueue::new(&dev.port.device, &dev.port.pd, pool, place, offloads)?;
-            *(*dev.data).rx_queues.add(usize::from(queue)) = Box::into_raw(Box::new(made)).cast();
-            Ok(())
+calls! {
+    fn rx_setup(
+        dev, queue: u16, size: u16, _socket: u32, conf: *const RxConf, pool: *mut Mempool,
+    ) "a receive queue" {
+        // SAFETY: ethdev calls it with a pool of mbufs, which the program keeps as long as the queue.
+        with_its_port((*conf).deferred_start)?;
+        // Those that all have, and its own.
+        let offloads = dev.rx_offloads() | (*conf).offloads;
+        let place = ((*EthDevData::more(dev.data)).port_id, size);
+        let made = RxQueue::new(&dev.port.device, &dev.port.pd, pool, place, offloads)?;
+        *(*dev.data).rx_queues.add(usize::from(queue)) = Box::into_raw(Box::new(made)).cast();
+        Ok(())
+    }
+
+    fn tx_setup(dev, queue: u16, size: u16, _socket: u32, conf: *const TxConf) "a transmit queue" {
+        // SAFETY: ethdev calls it for a queue within its array.
+        with_its_port((*conf).deferred_start)?;
+        let offloads = dev.tx_offloads() | (*conf).offloads;
+        let made = TxQueue::new(&dev.port.device, &dev.port.pd, dev.port.number, size, offloads)?;
+        *(*dev.data).tx_queues.add(usize::from(queue)) = Box::into_raw(Box::new(made)).cast();
+        Ok(())
+    }
+
+    fn address_add(dev, mac: *mut Mac, index: u32, _pool: u32) "an address" {
+        // SAFETY: ethdev calls it with an address.
+        dev.port.want(|wanted| {
+            wanted.addresses.insert(index, *mac);
         })
+    }
+
+    fn address_set(dev, mac: *mut Mac) "the address" {
+        // SAFETY: ethdev calls it with an address.
+        dev.port.want(|wanted| wanted.mac = *mac)
+    }
+
+    fn vlan_filter_set(dev, number: u16, on: c_int) "a VLAN" {
+        dev.port.device.set_vlan(dev.port.number, number, on != 0)
+    }
+
+    /// Of what the program has asked for, which ethdev has noted.
+    fn vlan_offload_set(dev, changed: c_int) "VLAN offloads" {
+        if changed & VLAN_STRIP_CHANGES != 0 {
+            let strip = dev.rx_offloads() & RX_VLAN_STRIP != 0;
+            dev.receiving().try_for_each(|queue| queue.set_strip_vlan(strip))?;
+        }
+        dev.filter_vlans()
+    }
+
+    fn groups_set(dev, groups: *mut Mac, count: u32) "the groups" {
+        // SAFETY: ethdev calls it with so many addresses, or none.
+        let given = if count == 0 { &[] } else { std::slice::from_raw_parts(groups, count as usize) };
+        dev.port.want(|wanted| wanted.groups = given.to_vec())
+    }
+
+    /// What comes and is longer is dropped.
+    fn mtu_set(dev, mtu: u16) "the MTU" {
+        match u32::from(mtu) + OVERHEAD {
+            0..=MAX_FRAME => {
+                dev.receiving().for_each(|queue| queue.set_mtu(mtu));
+                Ok(())
+            }
+            _ => Err(Error::Invalid(format!("{mtu}: at most {}", MAX_FRAME - OVERHEAD))),
+        }
+    }
+
+    /// What the port does about pause, as the card says it: other programs may set it, too.
+    fn pause_get(dev, conf: *mut FlowControl) "flow control" {
+        // SAFETY: ethdev calls it with a structure that is zero.
+        let link = dev.port.info()?.link;
+        (*conf).mode = u32::from(link.rx_pause()) | u32::from(link.tx_pause()) << 1;
+        Ok(())
+    }
+
+    /// Thresholds and times are the card's own: those that are given do not count, as ethdev allows.
+    fn pause_set(dev, conf: *mut FlowControl) "flow control" {
+        // SAFETY: ethdev calls it with what is asked for.
+        let FlowControl { mode, forwards, negotiates, .. } = *conf;
+        if forwards != 0 || negotiates != 0 {
+            return Err(Error::Unsupported("pause frames that are given to programs or negotiated"));
+        }
+        dev.port.device.set_pause(dev.port.number, mode & 1 != 0, mode & 2 != 0)
     }
 }
 
@@ -143,39 +197,9 @@ unsafe extern "C" fn rx_release<C: Card>(dev: *mut EthDev, queue: u16) {
     unsafe { release::<RxQueue<C>>((*EthDev::data(dev)).rx_queues, queue) }
 }
 
-unsafe extern "C" fn tx_setup<C: Card>(
-    dev: *mut EthDev,
-    queue: u16,
-    size: u16,
-    _socket: u32,
-    conf: *const TxConf,
-) -> c_int {
-    // SAFETY: called by ethdev for a queue within its array.
-    unsafe {
-        with::<C>(dev, "a transmit queue", |dev| {
-            with_its_port((*conf).deferred_start)?;
-            let offloads = dev.tx_offloads() | (*conf).offloads;
-            let made = TxQueue::new(&dev.port.device, &dev.port.pd, dev.port.number, size, offloads)?;
-            *(*dev.data).tx_queues.add(usize::from(queue)) = Box::into_raw(Box::new(made)).cast();
-            Ok(())
-        })
-    }
-}
-
 unsafe extern "C" fn tx_release<C: Card>(dev: *mut EthDev, queue: u16) {
     // SAFETY: called by ethdev for a queue that is not used any more.
     unsafe { release::<TxQueue<C>>((*EthDev::data(dev)).tx_queues, queue) }
-}
-
-unsafe extern "C" fn address_add<C: Card>(dev: *mut EthDev, mac: *mut Mac, index: u32, _pool: u32) -> c_int {
-    // SAFETY: called by ethdev with an address.
-    unsafe {
-        with::<C>(dev, "an address", |dev| {
-            dev.port.want(|wanted| {
-                wanted.addresses.insert(index, *mac);
-            })
-        })
-    }
 }
 
 unsafe extern "C" fn address_remove<C: Card>(dev: *mut EthDev, index: u32) {
@@ -189,86 +213,12 @@ unsafe extern "C" fn address_remove<C: Card>(dev: *mut EthDev, index: u32) {
     }
 }
 
-unsafe extern "C" fn address_set<C: Card>(dev: *mut EthDev, mac: *mut Mac) -> c_int {
-    // SAFETY: called by ethdev with an address.
-    unsafe { with::<C>(dev, "the address", |dev| dev.port.want(|wanted| wanted.mac = *mac)) }
-}
-
-unsafe extern "C" fn vlan_filter_set<C: Card>(dev: *mut EthDev, number: u16, on: c_int) -> c_int {
-    // SAFETY: called by ethdev for a device of this driver.
-    unsafe { with::<C>(dev, "a VLAN", |dev| dev.port.device.set_vlan(dev.port.number, number, on != 0)) }
-}
-
 unsafe extern "C" fn vlan_strip_queue_set<C: Card>(dev: *mut EthDev, queue: u16, on: c_int) {
     // SAFETY: called by ethdev for a device of this driver.
     unsafe {
         with::<C>(dev, "VLAN stripping of a queue", |dev| {
             dev.receive_queue(queue).map_or(Ok(()), |queue| queue.set_strip_vlan(on != 0))
         });
-    }
-}
-
-/// Of what the program has asked for, which ethdev has noted.
-unsafe extern "C" fn vlan_offload_set<C: Card>(dev: *mut EthDev, changed: c_int) -> c_int {
-    // SAFETY: called by ethdev for a device of this driver.
-    unsafe {
-        with::<C>(dev, "VLAN offloads", |dev| {
-            if changed & VLAN_STRIP_CHANGES != 0 {
-                let strip = dev.rx_offloads() & RX_VLAN_STRIP != 0;
-                dev.receiving().try_for_each(|queue| queue.set_strip_vlan(strip))?;
-            }
-            dev.filter_vlans()
-        })
-    }
-}
-
-unsafe extern "C" fn groups_set<C: Card>(dev: *mut EthDev, groups: *mut Mac, count: u32) -> c_int {
-    // SAFETY: called by ethdev with so many addresses, or none.
-    unsafe {
-        with::<C>(dev, "the groups", |dev| {
-            let given = if count == 0 { &[] } else { std::slice::from_raw_parts(groups, count as usize) };
-            dev.port.want(|wanted| wanted.groups = given.to_vec())
-        })
-    }
-}
-
-/// What comes and is longer is dropped.
-unsafe extern "C" fn mtu_set<C: Card>(dev: *mut EthDev, mtu: u16) -> c_int {
-    // SAFETY: called by ethdev for a device of this driver.
-    unsafe {
-        with::<C>(dev, "the MTU", |dev| match u32::from(mtu) + OVERHEAD {
-            0..=MAX_FRAME => {
-                dev.receiving().for_each(|queue| queue.set_mtu(mtu));
-                Ok(())
-            }
-            _ => Err(Error::Invalid(format!("{mtu}: at most {}", MAX_FRAME - OVERHEAD))),
-        })
-    }
-}
-
-/// What the port does about pause, as the card says it: other programs may set it, too.
-unsafe extern "C" fn pause_get<C: Card>(dev: *mut EthDev, conf: *mut FlowControl) -> c_int {
-    // SAFETY: called by ethdev with a structure that is zero.
-    unsafe {
-        with::<C>(dev, "flow control", |dev| {
-            let link = dev.port.info()?.link;
-            (*conf).mode = u32::from(link.rx_pause()) | u32::from(link.tx_pause()) << 1;
-            Ok(())
-        })
-    }
-}
-
-/// Thresholds and times are the card's own: those that are given do not count, as ethdev allows.
-unsafe extern "C" fn pause_set<C: Card>(dev: *mut EthDev, conf: *mut FlowControl) -> c_int {
-    // SAFETY: called by ethdev with what is asked for.
-    unsafe {
-        with::<C>(dev, "flow control", |dev| {
-            let FlowControl { mode, forwards, negotiates, .. } = *conf;
-            if forwards != 0 || negotiates != 0 {
-                return Err(Error::Unsupported("pause frames that are given to programs or negotiated"));
-            }
-            dev.port.device.set_pause(dev.port.number, mode & 1 != 0, mode & 2 != 0)
-        })
     }
 }
 
