@@ -6,11 +6,9 @@ use std::ffi::{c_int, c_uint};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::next::replace;
+use crate::read_clock::{from_timeval, timeval, S, US};
 use crate::{sys, timeline};
 use contract::clock::NEVER;
-
-const SECOND: u64 = 1_000_000_000_000;
-const MICROSECOND: u64 = 1_000_000;
 
 static AT: AtomicU64 = AtomicU64::new(NEVER);
 static INTERVAL: AtomicU64 = AtomicU64::new(0);
@@ -78,27 +76,19 @@ fn left(at: u64, now: u64) -> u64 {
     }
 }
 
-fn from_timeval(time: libc::timeval) -> Option<u64> {
-    let valid = time.tv_sec >= 0 && (0..1_000_000).contains(&time.tv_usec);
-    valid.then(|| {
-        (time.tv_sec as u64).saturating_mul(SECOND).saturating_add(time.tv_usec as u64 * MICROSECOND)
-    })
-}
-
 fn to_timeval(ps: u64) -> libc::timeval {
-    let us = ps.div_ceil(MICROSECOND);
-    libc::timeval { tv_sec: (us / 1_000_000) as _, tv_usec: (us % 1_000_000) as _ }
+    timeval(0, ps.div_ceil(US))
 }
 
 replace! {
     /// alarm(2)
     fn alarm(seconds: c_uint) -> c_uint {
-        set(u64::from(seconds).saturating_mul(SECOND), 0).0.div_ceil(SECOND) as c_uint
+        set(u64::from(seconds).saturating_mul(S), 0).0.div_ceil(S) as c_uint
     }
 
     /// ualarm(3)
     fn ualarm(us: libc::useconds_t, interval: libc::useconds_t) -> libc::useconds_t {
-        set(u64::from(us) * MICROSECOND, u64::from(interval) * MICROSECOND).0.div_ceil(MICROSECOND) as _
+        set(u64::from(us) * US, u64::from(interval) * US).0.div_ceil(US) as _
     }
 
     /// setitimer(2); the two timers that count processor time are the machine's.
@@ -106,14 +96,12 @@ replace! {
         if which != libc::ITIMER_REAL {
             return next(which, new, old);
         }
-        let wanted = new.as_ref().map(|new| (from_timeval(new.it_value), from_timeval(new.it_interval)));
+        let valid = |time: &libc::timeval| from_timeval(time).filter(|_| time.tv_usec < 1_000_000);
+        let wanted = new.as_ref().map(|new| (valid(&new.it_value), valid(&new.it_interval)));
         let was = match wanted {
             Some((Some(value), Some(interval))) => set(value, interval),
             None => set(0, 0),
-            _ => {
-                sys::set_errno(libc::EINVAL);
-                return -1;
-            }
+            _ => return sys::fail(libc::EINVAL),
         };
         if let Some(old) = old.as_mut() {
             *old = libc::itimerval { it_value: to_timeval(was.0), it_interval: to_timeval(was.1) };

@@ -6,18 +6,13 @@
 use std::ffi::{c_int, c_void};
 
 use crate::next::replace;
-use crate::read_clock::US;
+use crate::read_clock::from_timeval;
 use crate::stream::{self, Stream};
-use crate::sys::{self, sys};
+use crate::sys::{self, fail, sys};
 use crate::timeline;
 use crate::timerfd;
 use crate::wait::{wait_one, Interrupted};
 use contract::clock::{kind, NEVER};
-
-fn fail<R: From<i8>>(error: c_int) -> R {
-    sys::set_errno(error);
-    R::from(-1)
-}
 
 fn is_nonblocking(fd: c_int) -> bool {
     // SAFETY: plain numbers.
@@ -32,11 +27,10 @@ fn deadline(fd: c_int, option: c_int) -> u64 {
     // SAFETY: both are valid for writing.
     let result =
         unsafe { sys!(libc::SYS_getsockopt, fd, libc::SOL_SOCKET, option, &raw mut time, &raw mut length) };
-    let ps = (time.tv_sec as u64).saturating_mul(1_000_000 * US).saturating_add(time.tv_usec as u64 * US);
-    if result != 0 || ps == 0 {
-        NEVER
-    } else {
-        timeline::now().saturating_add(ps)
+    match from_timeval(&time) {
+        None | Some(0) => NEVER,
+        Some(_) if result != 0 => NEVER,
+        Some(ps) => timeline::now().saturating_add(ps),
     }
 }
 

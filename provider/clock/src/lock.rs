@@ -81,10 +81,10 @@ fn error_of(result: c_int) -> c_int {
 
 fn with_errno(error: c_int) -> c_int {
     if error == 0 {
-        return 0;
+        0
+    } else {
+        sys::fail(error)
     }
-    sys::set_errno(error);
-    -1
 }
 
 type Cond = *mut libc::pthread_cond_t;
@@ -122,44 +122,13 @@ unsafe fn cond_until(cond: Cond, mutex: Mutex, deadline: Option<u64>) -> c_int {
     })
 }
 
-unsafe fn sem_until(semaphore: *mut c_void, deadline: Option<u64>) -> c_int {
-    // SAFETY: the caller keeps the contract of sem_timedwait(3).
-    with_errno(until(deadline, |clock, time| unsafe {
-        error_of(next!(fn sem_clockwait(semaphore: *mut c_void, clock: libc::clockid_t, time: Time) -> c_int))
-    }))
-}
-
-/// Waits by a function that gives up at a time of [`REAL`].
-fn until(deadline: Option<u64>, wait: impl Fn(libc::clockid_t, Time) -> c_int) -> c_int {
-    deadline.map_or(libc::EINVAL, |deadline| timed(deadline, |time| wait(REAL, &raw const time)))
-}
-
-unsafe fn mutex_until(mutex: Mutex, deadline: Option<u64>) -> c_int {
-    // SAFETY: the caller keeps the contract of pthread_mutex_timedlock(3).
-    until(deadline, |clock, time| unsafe {
-        next!(fn pthread_mutex_clocklock(mutex: Mutex, clock: libc::clockid_t, time: Time) -> c_int)
-    })
-}
-
-unsafe fn read_until(lock: RwLock, deadline: Option<u64>) -> c_int {
-    // SAFETY: the caller keeps the contract of pthread_rwlock_timedrdlock(3).
-    until(deadline, |clock, time| unsafe {
-        next!(fn pthread_rwlock_clockrdlock(lock: RwLock, clock: libc::clockid_t, time: Time) -> c_int)
-    })
-}
-
-unsafe fn write_until(lock: RwLock, deadline: Option<u64>) -> c_int {
-    // SAFETY: the caller keeps the contract of pthread_rwlock_timedwrlock(3).
-    until(deadline, |clock, time| unsafe {
-        next!(fn pthread_rwlock_clockwrlock(lock: RwLock, clock: libc::clockid_t, time: Time) -> c_int)
-    })
-}
-
-unsafe fn join_until(thread: libc::pthread_t, result: *mut *mut c_void, deadline: Option<u64>) -> c_int {
-    // SAFETY: the caller keeps the contract of pthread_timedjoin_np(3).
-    until(deadline, |clock, time| unsafe {
-        next!(fn pthread_clockjoin_np(thread: libc::pthread_t, result: *mut *mut c_void, clock: libc::clockid_t, time: Time) -> c_int)
-    })
+/// Waits until a time of `clock` by a function that gives up at a time of [`REAL`].
+unsafe fn until(clock: libc::clockid_t, time: Time, wait: impl Fn(libc::clockid_t, Time) -> c_int) -> c_int {
+    // SAFETY: the caller passes a valid time.
+    match unsafe { deadline_on(clock, time) } {
+        Some(deadline) => timed(deadline, |time| wait(REAL, &raw const time)),
+        None => libc::EINVAL,
+    }
 }
 
 replace! {
@@ -192,32 +161,32 @@ replace! {
 
     /// pthread_mutex_timedlock(3)
     fn pthread_mutex_timedlock(mutex: Mutex, time: Time) -> c_int {
-        mutex_until(mutex, deadline_on(libc::CLOCK_REALTIME, time))
+        pthread_mutex_clocklock(mutex, libc::CLOCK_REALTIME, time)
     }
 
     /// pthread_mutex_clocklock(3)
     fn pthread_mutex_clocklock(mutex: Mutex, clock: libc::clockid_t, time: Time) -> c_int {
-        mutex_until(mutex, deadline_on(clock, time))
+        until(clock, time, |clock, time| next(mutex, clock, time))
     }
 
     /// pthread_rwlock_timedrdlock(3)
     fn pthread_rwlock_timedrdlock(lock: RwLock, time: Time) -> c_int {
-        read_until(lock, deadline_on(libc::CLOCK_REALTIME, time))
+        pthread_rwlock_clockrdlock(lock, libc::CLOCK_REALTIME, time)
     }
 
     /// pthread_rwlock_clockrdlock(3)
     fn pthread_rwlock_clockrdlock(lock: RwLock, clock: libc::clockid_t, time: Time) -> c_int {
-        read_until(lock, deadline_on(clock, time))
+        until(clock, time, |clock, time| next(lock, clock, time))
     }
 
     /// pthread_rwlock_timedwrlock(3)
     fn pthread_rwlock_timedwrlock(lock: RwLock, time: Time) -> c_int {
-        write_until(lock, deadline_on(libc::CLOCK_REALTIME, time))
+        pthread_rwlock_clockwrlock(lock, libc::CLOCK_REALTIME, time)
     }
 
     /// pthread_rwlock_clockwrlock(3)
     fn pthread_rwlock_clockwrlock(lock: RwLock, clock: libc::clockid_t, time: Time) -> c_int {
-        write_until(lock, deadline_on(clock, time))
+        until(clock, time, |clock, time| next(lock, clock, time))
     }
 
     /// sem_wait(3)
@@ -227,12 +196,12 @@ replace! {
 
     /// sem_timedwait(3)
     fn sem_timedwait(semaphore: *mut c_void, time: Time) -> c_int {
-        sem_until(semaphore, deadline_on(libc::CLOCK_REALTIME, time))
+        sem_clockwait(semaphore, libc::CLOCK_REALTIME, time)
     }
 
     /// sem_clockwait(3)
     fn sem_clockwait(semaphore: *mut c_void, clock: libc::clockid_t, time: Time) -> c_int {
-        sem_until(semaphore, deadline_on(clock, time))
+        with_errno(until(clock, time, |clock, time| error_of(next(semaphore, clock, time))))
     }
 
     /// pthread_join(3)
@@ -242,14 +211,14 @@ replace! {
 
     /// pthread_timedjoin_np(3)
     fn pthread_timedjoin_np(thread: libc::pthread_t, result: *mut *mut c_void, time: Time) -> c_int {
-        join_until(thread, result, deadline_on(libc::CLOCK_REALTIME, time))
+        pthread_clockjoin_np(thread, result, libc::CLOCK_REALTIME, time)
     }
 
     /// pthread_clockjoin_np(3)
     fn pthread_clockjoin_np(
         thread: libc::pthread_t, result: *mut *mut c_void, clock: libc::clockid_t, time: Time,
     ) -> c_int {
-        join_until(thread, result, deadline_on(clock, time))
+        until(clock, time, |clock, time| next(thread, result, clock, time))
     }
 
     /// pthread_barrier_wait(3)

@@ -4,8 +4,8 @@
 use std::ffi::{c_int, c_ulong, c_void};
 
 use crate::next::replace;
-use crate::read_clock::{from_timespec, US};
-use crate::sys::{self, sys};
+use crate::read_clock::{from_timespec, from_timeval, timeval, US};
+use crate::sys::{self, fail, sys};
 use crate::timeline;
 use crate::wait::{wait, Interrupted};
 use contract::clock::NEVER;
@@ -29,16 +29,8 @@ unsafe fn after_timeval(time: *const libc::timeval) -> Option<u64> {
     // SAFETY: the caller passes null or a valid time.
     match unsafe { time.as_ref() } {
         None => Some(NEVER),
-        Some(time) if time.tv_sec < 0 || time.tv_usec < 0 => None,
-        Some(time) => Some(timeline::after(
-            (time.tv_sec as u64).saturating_mul(1_000_000 * US).saturating_add(time.tv_usec as u64 * US),
-        )),
+        Some(time) => from_timeval(time).map(timeline::after),
     }
-}
-
-fn fail(error: c_int) -> c_int {
-    sys::set_errno(error);
-    -1
 }
 
 unsafe fn kernel_mask(mask: *const libc::sigset_t) -> Option<u64> {
@@ -184,8 +176,7 @@ replace! {
         let Some(deadline) = after_timeval(timeout) else { return fail(libc::EINVAL) };
         let result = Sets::new(n, [read, write, except]).wait(deadline, None);
         if let Some(timeout) = timeout.as_mut() {
-            let us = deadline.saturating_sub(timeline::now()) / US;
-            *timeout = libc::timeval { tv_sec: (us / 1_000_000) as _, tv_usec: (us % 1_000_000) as _ };
+            *timeout = timeval(0, deadline.saturating_sub(timeline::now()) / US);
         }
         result
     }

@@ -245,10 +245,7 @@ unsafe fn by_number(number: c_long, args: [usize; 6]) -> c_long {
             libc::SYS_nanosleep => sleep::nanosleep(a as _, b as _),
             libc::SYS_clock_nanosleep => match sleep::clock_nanosleep(a as _, b as _, c as _, d as _) {
                 0 => 0,
-                error => {
-                    sys::set_errno(error);
-                    -1
-                }
+                error => sys::fail(error),
             },
             libc::SYS_poll => poll::poll(a as _, b as _, c as _),
             libc::SYS_ppoll => poll::ppoll(a as _, b as _, c as _, d as _),

@@ -23,6 +23,9 @@ pub const NS: u64 = 1000;
 /// Picoseconds a microsecond.
 pub const US: u64 = 1_000_000;
 
+/// Picoseconds a second.
+pub const S: u64 = 1_000_000 * US;
+
 const NS_PER_S: u64 = 1_000_000_000;
 
 /// What a clock shows at virtual time 0, in seconds; `None`: it is not a clock that is replaced.
@@ -44,6 +47,17 @@ pub fn origin(clock: libc::clockid_t) -> Option<u64> {
 pub fn timespec(origin: u64, ps: u64) -> libc::timespec {
     let ns = ps / NS;
     libc::timespec { tv_sec: (origin + ns / NS_PER_S) as _, tv_nsec: (ns % NS_PER_S) as _ }
+}
+
+/// `us` microseconds after `origin` seconds, as a timeval.
+pub fn timeval(origin: u64, us: u64) -> libc::timeval {
+    libc::timeval { tv_sec: (origin + us / 1_000_000) as _, tv_usec: (us % 1_000_000) as _ }
+}
+
+/// How long a timeval is; `None` if it is less than nothing.
+pub fn from_timeval(time: &libc::timeval) -> Option<u64> {
+    let (seconds, us) = (u64::try_from(time.tv_sec).ok()?, u64::try_from(time.tv_usec).ok()?);
+    Some(seconds.saturating_mul(S).saturating_add(us.saturating_mul(US)))
 }
 
 /// The virtual time at which a clock that started at `origin` seconds shows `time`; 0 if it was
@@ -94,8 +108,7 @@ replace! {
     /// gettimeofday(2)
     fn gettimeofday(time: *mut libc::timeval, zone: *mut c_void) -> c_int {
         if let Some(time) = time.as_mut() {
-            let us = read_whole_us() / US;
-            *time = libc::timeval { tv_sec: (EPOCH_S + us / 1_000_000) as _, tv_usec: (us % 1_000_000) as _ };
+            *time = timeval(EPOCH_S, read_whole_us() / US);
         }
         if !zone.is_null() {
             zone.cast::<[c_int; 2]>().write([0, 0]);
@@ -134,7 +147,6 @@ replace! {
 
     /// clock_settime(2): virtual time cannot be set.
     fn clock_settime(_clock: libc::clockid_t, _time: *const libc::timespec) -> c_int {
-        sys::set_errno(libc::EPERM);
-        -1
+        sys::fail(libc::EPERM)
     }
 }

@@ -42,8 +42,7 @@ replace! {
     fn sigtimedwait(set: Set, info: Info, time: Time) -> c_int {
         let Some(time) = time.as_ref() else { return sigwaitinfo(set, info) };
         let Some(after) = from_timespec(0, time) else {
-            sys::set_errno(libc::EINVAL);
-            return -1;
+            return sys::fail(libc::EINVAL);
         };
         let came = Cell::new(-1);
         let attempt = |until: libc::timespec| {
@@ -64,10 +63,8 @@ replace! {
         };
         match timed(timeline::now().saturating_add(after), attempt) {
             0 => came.get(),
-            error => {
-                sys::set_errno(if error == libc::ETIMEDOUT { libc::EAGAIN } else { error });
-                -1
-            }
+            libc::ETIMEDOUT => sys::fail(libc::EAGAIN),
+            error => sys::fail(error),
         }
     }
 }

@@ -5,11 +5,9 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_uint};
 
 use crate::next::replace;
-use crate::read_clock::{from_timespec, origin, timespec, NS, US};
-use crate::sys::{self, sys};
+use crate::read_clock::{from_timespec, origin, timespec, NS, S, US};
+use crate::sys::{self, fail, sys};
 use crate::{alarm, timeline};
-
-const SECOND: u64 = 1_000_000_000_000;
 
 /// Sleeps until `at`, or until the alarm if that comes first and is not blocked or ignored; true
 /// if nothing came in between.
@@ -33,11 +31,6 @@ fn sleep_for(ps: u64) -> u64 {
     } else {
         at.saturating_sub(timeline::now())
     }
-}
-
-fn interrupted() -> c_int {
-    sys::set_errno(libc::EINTR);
-    -1
 }
 
 /// A thread that yields again and again is late by no more than this part of its wait, or by the shortest step, and by
@@ -83,8 +76,7 @@ replace! {
     /// nanosleep(2)
     fn nanosleep(request: *const libc::timespec, left: *mut libc::timespec) -> c_int {
         let Some(ps) = request.as_ref().filter(|r| r.tv_sec >= 0).and_then(|r| from_timespec(0, r)) else {
-            sys::set_errno(if request.is_null() { libc::EFAULT } else { libc::EINVAL });
-            return -1;
+            return fail(if request.is_null() { libc::EFAULT } else { libc::EINVAL });
         };
         let rest = sleep_for(ps);
         if rest == 0 {
@@ -93,7 +85,7 @@ replace! {
         if let Some(left) = left.as_mut() {
             *left = timespec(0, rest.next_multiple_of(NS));
         }
-        interrupted()
+        fail(libc::EINTR)
     }
 
     /// clock_nanosleep(2), which returns its error.
@@ -117,12 +109,12 @@ replace! {
 
     /// usleep(3)
     fn usleep(us: libc::useconds_t) -> c_int {
-        if sleep_for(u64::from(us) * US) == 0 { 0 } else { interrupted() }
+        if sleep_for(u64::from(us) * US) == 0 { 0 } else { fail(libc::EINTR) }
     }
 
     /// sleep(3)
     fn sleep(seconds: c_uint) -> c_uint {
-        sleep_for(u64::from(seconds).saturating_mul(SECOND)).div_ceil(SECOND) as c_uint
+        sleep_for(u64::from(seconds).saturating_mul(S)).div_ceil(S) as c_uint
     }
 
     /// thrd_sleep(3) of C11: 0, or -1 if a signal came.

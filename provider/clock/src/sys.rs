@@ -49,6 +49,12 @@ pub fn set_errno(value: c_int) {
     unsafe { *libc::__errno_location() = value }
 }
 
+/// What a C function returns that fails with this error, which goes into errno.
+pub fn fail<R: From<i8>>(error: c_int) -> R {
+    set_errno(error);
+    R::from(-1)
+}
+
 /// The calling thread's errno.
 pub fn get_errno() -> c_int {
     // SAFETY: the C library's own errno of this thread.

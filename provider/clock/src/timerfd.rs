@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::next::replace;
 use crate::read_clock::{from_timespec, origin, timespec, NS};
-use crate::sys::{self, sys};
+use crate::sys::{self, fail, sys};
 use crate::{threads, timeline};
 use contract::clock::NEVER;
 
@@ -115,11 +115,6 @@ impl Timer {
             }
         }
     }
-}
-
-fn fail(error: c_int) -> c_int {
-    sys::set_errno(error);
-    -1
 }
 
 replace! {
