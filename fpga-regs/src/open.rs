@@ -17,22 +17,13 @@ macro_rules! constants {
     };
 }
 
-/// An open enum: `Name(pub u8)` with constants, `name()`, `Display`, `KIND`.
-macro_rules! open_enum {
-    ($(#[doc = $tdoc:literal])+ $name:ident: $int:ident {
-        $( $(#[doc = $doc:literal])+ $value:ident = $number:literal, )+
+/// What open enums and flag sets have in common: what the type and its values are called and mean.
+macro_rules! named {
+    ($($tdoc:literal)+ $name:ident: $int:ident, $kind:ident, {
+        $( $value:ident = $number:expr, $($doc:literal)+; )+
     }) => {
-        $(#[doc = $tdoc])+
-        #[repr(transparent)]
-        #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub struct $name(pub $int);
-
         impl $name {
-            $( $(#[doc = $doc])+ pub const $value: $name = $name($number); )+
-        }
-
-        impl $name {
-            /// Every value that has a name.
+            /// Everything that has a name.
             pub const VALUES: &'static [crate::field::Named] = &[$(
                 crate::field::Named {
                     value: $number,
@@ -50,8 +41,38 @@ macro_rules! open_enum {
             };
 
             /// How a field of this type is read.
-            pub const KIND: crate::field::Kind = crate::field::Kind::Enum(Self::NAMES);
+            pub const KIND: crate::field::Kind = crate::field::Kind::$kind(Self::NAMES);
+        }
 
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(self, out)
+            }
+        }
+    };
+}
+
+/// An open enum: `Name(pub u8)` with constants, `name()`, `Display`, `KIND`.
+macro_rules! open_enum {
+    ($(#[doc = $tdoc:literal])+ $name:ident: $int:ident {
+        $( $(#[doc = $doc:literal])+ $value:ident = $number:literal, )+
+    }) => {
+        $(#[doc = $tdoc])+
+        #[repr(transparent)]
+        #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub $int);
+
+        impl $name {
+            $( $(#[doc = $doc])+ pub const $value: $name = $name($number); )+
+        }
+
+        named! {
+            $($tdoc)+ $name: $int, Enum, {
+                $( $value = $number, $($doc)+; )+
+            }
+        }
+
+        impl $name {
             /// The value's name, where it has one.
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
@@ -69,12 +90,6 @@ macro_rules! open_enum {
                 }
             }
         }
-
-        impl std::fmt::Debug for $name {
-            fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                std::fmt::Display::fmt(self, out)
-            }
-        }
     };
 }
 
@@ -88,28 +103,14 @@ macro_rules! flag_set {
         #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
         pub struct $name(pub $int);
 
+        named! {
+            $($tdoc)+ $name: $int, Flags, {
+                $( $value = 1 << $bit, $($doc)+; )+
+            }
+        }
+
         impl $name {
             $( $(#[doc = $doc])+ pub const $value: $name = $name(1 << $bit); )+
-
-            /// Every bit that has a name.
-            pub const VALUES: &'static [crate::field::Named] = &[$(
-                crate::field::Named {
-                    value: 1 << $bit,
-                    name: stringify!($value),
-                    doc: concat!($($doc),+),
-                },
-            )+];
-
-            /// The type's name, meaning and values.
-            pub const NAMES: &'static crate::field::Names = &crate::field::Names {
-                name: stringify!($name),
-                doc: concat!($($tdoc, "\n"),+),
-                bits: $int::BITS as usize,
-                values: Self::VALUES,
-            };
-
-            /// How a field of this type is read.
-            pub const KIND: crate::field::Kind = crate::field::Kind::Flags(Self::NAMES);
 
             /// No bit set.
             pub const fn empty() -> Self {
@@ -165,12 +166,6 @@ macro_rules! flag_set {
         impl std::fmt::Display for $name {
             fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 out.pad(&crate::field_text::flags(u64::from(self.0), Self::VALUES))
-            }
-        }
-
-        impl std::fmt::Debug for $name {
-            fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                std::fmt::Display::fmt(self, out)
             }
         }
     };
