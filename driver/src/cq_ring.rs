@@ -120,7 +120,8 @@ impl CqRing {
             if gone(&cqe) {
                 removed += 1;
             } else if removed > 0 {
-                self.put(index.wrapping_add(removed), &cqe);
+                let to = index.wrapping_add(removed);
+                self.put(to, &cqe, self.phase(to) != 0);
             }
         }
         if removed > 0 {
@@ -129,9 +130,10 @@ impl CqRing {
     }
 
     /// Writes an entry where this side owns the slot.
-    fn put(&mut self, index: u32, cqe: &Cqe) {
-        let cqe = cqe.with_phase(self.phase(index) != 0);
-        // SAFETY: the slot is in the ring, between the consumer and what the card has written.
+    fn put(&mut self, index: u32, cqe: &Cqe, phase: bool) {
+        let cqe = cqe.with_phase(phase);
+        // SAFETY: the slot is in the ring, between the consumer and what the card has written, or the card does not know the
+        // ring yet.
         unsafe { self.slot(index).cast::<[u8; Cqe::BYTES]>().write(*cqe.as_bytes()) }
     }
 
@@ -140,13 +142,7 @@ impl CqRing {
         self.consumer = consumer;
         for ahead in 0..=self.mask {
             let index = consumer.wrapping_add(ahead);
-            let stale = Cqe::new().with_phase(self.phase(index) == 0);
-            self.put_raw(index, &stale);
+            self.put(index, &Cqe::new(), self.phase(index) == 0);
         }
-    }
-
-    fn put_raw(&mut self, index: u32, cqe: &Cqe) {
-        // SAFETY: only for a ring that the card does not know yet.
-        unsafe { self.slot(index).cast::<[u8; Cqe::BYTES]>().write(*cqe.as_bytes()) }
     }
 }
