@@ -9,14 +9,12 @@ use crate::admin::MAILBOX;
 use crate::card::Card;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::freed::Freed;
+use crate::object::Object;
 
 /// A part of the card's own memory.
 pub struct Dm<C: Card> {
-    pub(crate) dev: Arc<Device<C>>,
-    offset: u32,
+    pub(crate) object: Object<C>,
     len: u64,
-    freed: Freed,
 }
 
 impl<C: Card> Device<C> {
@@ -36,7 +34,8 @@ impl<C: Card> Device<C> {
             .with_param0(len)
             .with_param1(log_align.into());
         let offset = self.admin().run(command, &[], &mut [])?.object();
-        Ok(Arc::new(Dm { dev: self.clone(), offset, len, freed: Freed::default() }))
+        let object = Object::new(self, "part of the card's memory", AdminOpcode::FREE_MEMORY, offset);
+        Ok(Arc::new(Dm { object, len }))
     }
 }
 
@@ -60,7 +59,7 @@ impl<C: Card> Dm<C> {
                 limit: self.len,
             });
         }
-        Ok(self.offset + at as u32)
+        Ok(self.object.number + at as u32)
     }
 
     fn copy_place(&self, at: u64, len: usize) -> Result<u32> {
@@ -76,7 +75,7 @@ impl<C: Card> Dm<C> {
         let command = Command::new().with_opcode(AdminOpcode::WRITE_MEMORY);
         for (n, chunk) in bytes.chunks(MAILBOX).enumerate() {
             let command = command.with_object(place + (n * MAILBOX) as u32);
-            self.dev.admin().run(command, chunk, &mut [])?;
+            self.object.dev.admin().run(command, chunk, &mut [])?;
         }
         Ok(())
     }
@@ -87,22 +86,13 @@ impl<C: Card> Dm<C> {
         let command = Command::new().with_opcode(AdminOpcode::READ_MEMORY);
         for (n, chunk) in bytes.chunks_mut(MAILBOX).enumerate() {
             let command = command.with_object(place + (n * MAILBOX) as u32);
-            self.dev.admin().run(command, &[], chunk)?;
+            self.object.dev.admin().run(command, &[], chunk)?;
         }
         Ok(())
     }
 
     /// Frees it; fails while there is a region of it.
     pub fn destroy(&self) -> Result<()> {
-        self.freed.once("part of the card's memory", || {
-            self.dev.admin().destroy(AdminOpcode::FREE_MEMORY, self.offset)
-        })
-    }
-}
-
-impl<C: Card> Drop for Dm<C> {
-    fn drop(&mut self) {
-        // Unless it is already.
-        let _ = self.destroy();
+        self.object.destroy()
     }
 }

@@ -8,16 +8,15 @@ use fpga_regs::{AdminOpcode, Command, FlowContext, FrameTags, QpType};
 use crate::card::Card;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::freed::Freed;
+use crate::object::Object;
 use crate::qp::Qp;
 
 const FILTER: &str = "flow rules that go by a table of VLANs";
 
 /// A flow rule. The queue pair cannot be destroyed while there is one.
 pub struct Flow<C: Card> {
-    qp: Arc<Qp<C>>,
-    number: u32,
-    freed: Freed,
+    object: Object<C>,
+    _qp: Arc<Qp<C>>,
 }
 
 impl<C: Card> Qp<C> {
@@ -44,7 +43,8 @@ impl<C: Card> Qp<C> {
         dev.check_port(rule.port())?;
         let command = Command::new().with_opcode(AdminOpcode::CREATE_FLOW).with_object(self.qpn());
         let number = dev.admin().run(command, rule.as_bytes(), &mut [])?.object();
-        Ok(Flow { qp: self.clone(), number, freed: Freed::default() })
+        let object = Object::new(dev, "flow rule", AdminOpcode::DESTROY_FLOW, number);
+        Ok(Flow { object, _qp: self.clone() })
     }
 }
 
@@ -75,20 +75,13 @@ pub struct FlowCount {
 impl<C: Card> Flow<C> {
     /// What it has counted, if it is [counted](FlowContext::counted); else nothing.
     pub fn count(&self) -> Result<FlowCount> {
-        let command = Command::new().with_opcode(AdminOpcode::QUERY_FLOW).with_object(self.number);
-        let reply = self.qp.dev.admin().run(command, &[], &mut [])?;
+        let command = Command::new().with_opcode(AdminOpcode::QUERY_FLOW).with_object(self.object.number);
+        let reply = self.object.dev.admin().run(command, &[], &mut [])?;
         Ok(FlowCount { frames: reply.value0(), bytes: reply.value1() })
     }
 
     /// Ends the rule.
     pub fn destroy(&self) -> Result<()> {
-        self.freed.once("flow rule", || self.qp.dev.admin().destroy(AdminOpcode::DESTROY_FLOW, self.number))
-    }
-}
-
-impl<C: Card> Drop for Flow<C> {
-    fn drop(&mut self) {
-        // Unless it is already.
-        let _ = self.destroy();
+        self.object.destroy()
     }
 }

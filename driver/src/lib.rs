@@ -9,7 +9,7 @@
 //! | `card`, `forward`, `error` | the backend traits, forwarding them to a wrapped backend, and errors |
 //! | `bringup`, `admin`, `events`, `device` | from power-on to a working function, and whether it still is one |
 //! | `pd`, `mr`, `mw`, `dm`, `ah`, `mcast`, `port` | protection, memory, addresses, ports |
-//! | `freed` | objects that are freed only once |
+//! | `object` | objects without memory of their own, destroyed once |
 //! | `flow`, `rss` | which frames a raw packet QP receives; spreading them over work queues |
 //! | `lag` | bonding of a card's two ports |
 //! | `dma`, `rings` | DMA memory and its pools |
@@ -39,11 +39,11 @@ mod error;
 mod events;
 mod flow;
 mod forward;
-mod freed;
 mod lag;
 mod mcast;
 mod mr;
 mod mw;
+mod object;
 mod pd;
 mod port;
 mod put;

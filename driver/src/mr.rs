@@ -107,7 +107,7 @@ impl<C: Card> Pd<C> {
     /// A region of `len` bytes of the card's own memory, from byte `at` of `dm` on.
     pub fn reg_dm(self: &Arc<Self>, dm: &Dm<C>, at: u64, len: u64, access: Access) -> Result<Arc<Mr<C>>> {
         check_access(access)?;
-        if !Arc::ptr_eq(&dm.dev, &self.dev) {
+        if !Arc::ptr_eq(&dm.object.dev, &self.dev) {
             return Err(Error::invalid("the card's memory and the protection domain are of one device"));
         }
         let iova = dm.place(at, len)?.into();

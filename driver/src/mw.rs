@@ -7,15 +7,14 @@ use fpga_regs::{AdminOpcode, Command};
 
 use crate::card::Card;
 use crate::error::Result;
-use crate::freed::Freed;
+use crate::object::Object;
 use crate::pd::Pd;
 
 /// A memory window.
 pub struct Mw<C: Card> {
+    object: Object<C>,
     pd: Arc<Pd<C>>,
-    rkey: u32,
     type2: bool,
-    freed: Freed,
 }
 
 impl<C: Card> Pd<C> {
@@ -26,15 +25,16 @@ impl<C: Card> Pd<C> {
             .with_opcode(AdminOpcode::CREATE_MW)
             .with_param0(self.pdn().into())
             .with_param1(if type2 { 2 } else { 1 });
-        let reply = self.dev.admin().run(command, &[], &mut [])?;
-        Ok(Arc::new(Mw { pd: self.clone(), rkey: reply.object(), type2, freed: Freed::default() }))
+        let rkey = self.dev.admin().run(command, &[], &mut [])?.object();
+        let object = Object::new(&self.dev, "memory window", AdminOpcode::DESTROY_MW, rkey);
+        Ok(Arc::new(Mw { object, pd: self.clone(), type2 }))
     }
 }
 
 impl<C: Card> Mw<C> {
     /// Its first R_Key; a bind gives it another one.
     pub fn rkey(&self) -> u32 {
-        self.rkey
+        self.object.number
     }
 
     /// Whether it is of type 2.
@@ -49,13 +49,6 @@ impl<C: Card> Mw<C> {
 
     /// Frees it, bound or not.
     pub fn destroy(&self) -> Result<()> {
-        self.freed.once("memory window", || self.pd.dev.admin().destroy(AdminOpcode::DESTROY_MW, self.rkey))
-    }
-}
-
-impl<C: Card> Drop for Mw<C> {
-    fn drop(&mut self) {
-        // Unless it is already.
-        let _ = self.destroy();
+        self.object.destroy()
     }
 }

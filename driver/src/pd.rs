@@ -9,15 +9,14 @@ use crate::card::Card;
 use crate::device::Device;
 use crate::dma::Lender;
 use crate::error::Result;
-use crate::freed::Freed;
+use crate::object::Object;
 
 /// A protection domain, or another handle of one.
 pub struct Pd<C: Card> {
+    object: Object<C>,
     pub(crate) dev: Arc<Device<C>>,
-    pdn: u32,
-    freed: Freed,
     /// The domain that this is a handle of.
-    root: Option<Arc<Pd<C>>>,
+    _root: Option<Arc<Pd<C>>>,
     pub(crate) lender: Option<Arc<dyn Lender>>,
 }
 
@@ -25,14 +24,15 @@ impl<C: Card> Device<C> {
     /// A new protection domain.
     pub fn alloc_pd(self: &Arc<Self>) -> Result<Arc<Pd<C>>> {
         let pdn = self.admin().create(AdminOpcode::ALLOC_PD, &[])?;
-        Ok(Arc::new(Pd { dev: self.clone(), pdn, freed: Freed::default(), root: None, lender: None }))
+        let object = Object::new(self, "protection domain", AdminOpcode::FREE_PD, pdn);
+        Ok(Arc::new(Pd { object, dev: self.clone(), _root: None, lender: None }))
     }
 }
 
 impl<C: Card> Pd<C> {
     /// Its number.
     pub fn pdn(&self) -> u32 {
-        self.pdn
+        self.object.number
     }
 
     /// Its device.
@@ -42,8 +42,8 @@ impl<C: Card> Pd<C> {
 
     /// Another handle of the domain: the rings of what is created with it are in memory of `lender`, if there is one.
     pub fn handle(self: &Arc<Self>, lender: Option<Arc<dyn Lender>>) -> Arc<Pd<C>> {
-        let (dev, root, freed) = (self.dev.clone(), Some(self.clone()), Freed::default());
-        Arc::new(Pd { dev, pdn: self.pdn, freed, root, lender })
+        let (object, dev) = (self.object.handle(), self.dev.clone());
+        Arc::new(Pd { object, dev, _root: Some(self.clone()), lender })
     }
 
     /// Whether an object, or another handle, was created with this handle and is still there.
@@ -58,16 +58,6 @@ impl<C: Card> Pd<C> {
 
     /// Frees it; fails while it still has objects.
     pub fn destroy(&self) -> Result<()> {
-        self.freed.once("protection domain", || match self.root {
-            Some(_) => Ok(()),
-            None => self.dev.admin().destroy(AdminOpcode::FREE_PD, self.pdn),
-        })
-    }
-}
-
-impl<C: Card> Drop for Pd<C> {
-    fn drop(&mut self) {
-        // Unless it is already.
-        let _ = self.destroy();
+        self.object.destroy()
     }
 }

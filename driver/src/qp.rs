@@ -155,8 +155,8 @@ impl<C: Card> Xrcd<C> {
         let context = QpContext::new()
             .with_qp_type(QpType::XRC_RECV)
             .with_xrcd(self.number())
-            .with_page(self.dev.page() as u16);
-        let qpn = self.dev.admin().create(AdminOpcode::CREATE_QP, context.as_bytes())?;
+            .with_page(self.object.dev.page() as u16);
+        let qpn = self.object.dev.admin().create(AdminOpcode::CREATE_QP, context.as_bytes())?;
         Ok(Qp::of_domain(self, qpn))
     }
 
@@ -166,14 +166,14 @@ impl<C: Card> Xrcd<C> {
             .with_opcode(AdminOpcode::OPEN_QP)
             .with_object(qpn)
             .with_param0(self.number().into());
-        self.dev.admin().run(command, &[], &mut [])?;
+        self.object.dev.admin().run(command, &[], &mut [])?;
         Ok(Qp::of_domain(self, qpn))
     }
 }
 
 impl<C: Card> Qp<C> {
     fn of_domain(xrcd: &Arc<Xrcd<C>>, qpn: u32) -> Arc<Self> {
-        Self::without_queues(&xrcd.dev, qpn, QpType::XRC_RECV, Of::Xrcd { xrcd: xrcd.clone() })
+        Self::without_queues(&xrcd.object.dev, qpn, QpType::XRC_RECV, Of::Xrcd { xrcd: xrcd.clone() })
     }
 
     /// One whose queues take nothing.

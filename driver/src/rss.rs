@@ -15,7 +15,7 @@ use crate::cq::Cq;
 use crate::device::Device;
 use crate::dma::Dma;
 use crate::error::{Error, Result};
-use crate::freed::Freed;
+use crate::object::Object;
 use crate::pd::Pd;
 use crate::qp::{Of, Qp};
 use crate::qp_attr::{Offloads, QpCaps, QpInit};
@@ -40,10 +40,8 @@ impl<C: Card> Qp<C> {
 
 /// An indirection table. Its queues cannot be destroyed while it names them.
 pub struct Table<C: Card> {
-    pub(crate) dev: Arc<Device<C>>,
-    number: u32,
+    object: Object<C>,
     queues: Mutex<Queues<C>>,
-    freed: Freed,
 }
 
 impl<C: Card> Pd<C> {
@@ -71,7 +69,7 @@ impl<C: Card> Pd<C> {
         key: &[u8; HASH_KEY],
     ) -> Result<Arc<Qp<C>>> {
         let dev = &self.dev;
-        if !Arc::ptr_eq(&table.dev, dev) {
+        if !Arc::ptr_eq(&table.object.dev, dev) {
             return Err(Error::invalid("the indirection table of a QP must be of the same device"));
         }
         if !dev.ethernet().hash_fields().contains(fields) {
@@ -81,7 +79,7 @@ impl<C: Card> Pd<C> {
             .with_qp_type(QpType::RX_HASH)
             .with_pd(self.pdn())
             .with_page(dev.page() as u16)
-            .with_table_number(table.number)
+            .with_table_number(table.object.number)
             .with_hash_fields(fields)
             .with_hash_function(HashFunction::TOEPLITZ)
             .with_hash_key(*key);
@@ -98,7 +96,8 @@ impl<C: Card> Device<C> {
         let command = Command::new().with_opcode(AdminOpcode::CREATE_TABLE);
         let number = self.write_table(command, queues)?;
         let queues = Mutex::new(queues.into());
-        Ok(Arc::new(Table { dev: self.clone(), number, queues, freed: Freed::default() }))
+        let object = Object::new(self, "indirection table", AdminOpcode::DESTROY_TABLE, number);
+        Ok(Arc::new(Table { object, queues }))
     }
 
     fn write_table(self: &Arc<Self>, command: Command, queues: &[Arc<Qp<C>>]) -> Result<u32> {
@@ -128,28 +127,20 @@ impl<C: Card> Device<C> {
 impl<C: Card> Table<C> {
     /// Its number.
     pub fn number(&self) -> u32 {
-        self.number
+        self.object.number
     }
 
     /// Exchanges all entries, between two frames; as many as it had.
     pub fn modify(&self, queues: &[Arc<Qp<C>>]) -> Result<()> {
         let mut old = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        let command = Command::new().with_opcode(AdminOpcode::MODIFY_TABLE).with_object(self.number);
-        self.dev.write_table(command, queues)?;
+        let command = Command::new().with_opcode(AdminOpcode::MODIFY_TABLE).with_object(self.object.number);
+        self.object.dev.write_table(command, queues)?;
         *old = queues.into();
         Ok(())
     }
 
     /// Destroys it; fails while a queue pair uses it.
     pub fn destroy(&self) -> Result<()> {
-        let destroy = || self.dev.admin().destroy(AdminOpcode::DESTROY_TABLE, self.number);
-        self.freed.once("indirection table", destroy)
-    }
-}
-
-impl<C: Card> Drop for Table<C> {
-    fn drop(&mut self) {
-        // Unless it is already.
-        let _ = self.destroy();
+        self.object.destroy()
     }
 }

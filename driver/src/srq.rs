@@ -69,7 +69,7 @@ impl<C: Card> Pd<C> {
         xrcd: &Arc<Xrcd<C>>,
         cq: &Arc<Cq<C>>,
     ) -> Result<Arc<Srq<C>>> {
-        if !Arc::ptr_eq(&xrcd.dev, &self.dev) || !Arc::ptr_eq(&cq.dev, &self.dev) {
+        if !Arc::ptr_eq(&xrcd.object.dev, &self.dev) || !Arc::ptr_eq(&cq.dev, &self.dev) {
             return Err(Error::invalid("the domain and the CQ of an SRQ must be of the same device"));
         }
         self.make_srq(attr, Some((xrcd.clone(), cq.clone())))

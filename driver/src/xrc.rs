@@ -8,13 +8,11 @@ use fpga_regs::{AdminOpcode, Command, XrcdFlags};
 use crate::card::Card;
 use crate::device::Device;
 use crate::error::Result;
-use crate::freed::Freed;
+use crate::object::Object;
 
 /// An XRC domain that this function has open.
 pub struct Xrcd<C: Card> {
-    pub(crate) dev: Arc<Device<C>>,
-    number: u32,
-    freed: Freed,
+    pub(crate) object: Object<C>,
 }
 
 impl<C: Card> Device<C> {
@@ -30,25 +28,18 @@ impl<C: Card> Device<C> {
             .with_param1(key[1])
             .with_param2(flags.bits().into());
         let number = self.admin().run(command, &[], &mut [])?.object();
-        Ok(Arc::new(Xrcd { dev: self.clone(), number, freed: Freed::default() }))
+        Ok(Arc::new(Xrcd { object: Object::new(self, "XRC domain", AdminOpcode::CLOSE_XRCD, number) }))
     }
 }
 
 impl<C: Card> Xrcd<C> {
     /// Its number, as this function knows it.
     pub fn number(&self) -> u32 {
-        self.number
+        self.object.number
     }
 
     /// Closes it; fails while it has SRQs or queue pairs of this function.
     pub fn close(&self) -> Result<()> {
-        self.freed.once("XRC domain", || self.dev.admin().destroy(AdminOpcode::CLOSE_XRCD, self.number))
-    }
-}
-
-impl<C: Card> Drop for Xrcd<C> {
-    fn drop(&mut self) {
-        // Unless it is already.
-        let _ = self.close();
+        self.object.destroy()
     }
 }
