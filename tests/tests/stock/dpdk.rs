@@ -54,8 +54,12 @@ fn a_bond_sends_packets_by_two_ports() {
     for port in [0, 1] {
         receiver.asks(&format!("show port stats {port}"), &format!("RX-packets: {} ", sent.len()));
     }
-    sender.quit();
-    receiver.quit();
+    end(&net, [sender, receiver]);
+}
+
+/// Each of these ends well when it is told to, and the net with them.
+fn end(net: &StockNet, testpmds: impl IntoIterator<Item = Testpmd>) {
+    testpmds.into_iter().for_each(|testpmd| drop(testpmd.quit()));
     net.expect_gone();
 }
 
@@ -215,10 +219,6 @@ impl Sender {
         self.sent += self.frames;
         self.testpmd.asks("show port stats 1", &format!("TX-packets: {} ", self.sent));
     }
-
-    fn quit(self) {
-        self.testpmd.quit();
-    }
 }
 
 /// A file goes into one testpmd, over the wire, and out of the other: every frame, in its order, byte for byte.
@@ -265,9 +265,7 @@ fn frames_are_no_longer_than_the_mtu() {
         receiver.asks("show port stats 0", &format!("RX-packets: {came} "));
         receiver.asks("show port stats 0", &format!("RX-errors: {dropped}\n"));
     }
-    sender.quit();
-    receiver.quit();
-    net.expect_gone();
+    end(&net, [sender.testpmd, receiver]);
 }
 
 /// As fast as they can for a second, with everything that they count: what was sent was received or counted.
@@ -353,9 +351,7 @@ fn the_hash_changes_while_frames_come() {
     // No more than that comes.
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(received(), sent);
-    sender.quit();
-    receiver.quit();
-    net.expect_gone();
+    end(&net, [sender, receiver]);
 }
 
 #[test]

@@ -51,9 +51,7 @@ pub fn frames_come_to_the_addresses_of_a_port() {
     assert_eq!(come(&mut sender, &mut receiver), set(&[NEW]));
     receiver.does("set promisc 0 on");
     assert_eq!(come(&mut sender, &mut receiver), set(&[OWN, OTHER, NEW, GROUP, OTHER_GROUP]));
-    sender.quit();
-    receiver.quit();
-    net.expect_gone();
+    end(&net, [sender.testpmd, receiver]);
 }
 
 /// The table of docs/dpdk.md, line by line.
@@ -82,8 +80,7 @@ pub fn a_port_is_what_seastar_asks_for() {
     ] {
         assert!(said.contains(text), "no {text:?}:\n{said}");
     }
-    testpmd.quit();
-    net.expect_gone();
+    end(&net, [testpmd]);
 }
 
 /// A switch does not send a frame back to where it came from.
@@ -100,7 +97,5 @@ fn what_a_port_sends_does_not_come_back() {
     let said = sender.testpmd.does("stop\nshow port stats 1");
     let sent = frames().len();
     assert!(said.contains("RX-packets: 0 ") && said.contains(&format!("TX-packets: {sent} ")), "{said}");
-    sender.quit();
-    receiver.quit();
-    net.expect_gone();
+    end(&net, [sender.testpmd, receiver]);
 }

@@ -158,9 +158,7 @@ pub fn rules_choose_the_queue_of_a_frame() {
     let came = sent(&mut sender, &mut receiver, all - 1);
     assert!(came.values().all(|&queue| queue == 0) && !came.contains_key("nobody's"), "{came:?}");
     assert_eq!(counter(&mut receiver, "rx_rule_drop"), 2);
-    sender.quit();
-    receiver.quit();
-    net.expect_gone();
+    end(&net, [sender.testpmd, receiver]);
 }
 
 /// Frames come with the mark of their rule, and rules count what they take, also what they drop.
@@ -207,9 +205,7 @@ pub fn rules_mark_and_count_frames() {
     sent(&mut sender, &mut receiver, batch().len() - 3);
     assert_eq!(query(&mut receiver, 0), (8, 2 * 330));
     assert_eq!(query(&mut receiver, 1), (4, 2 * 165));
-    sender.quit();
-    receiver.quit();
-    net.expect_gone();
+    end(&net, [sender.testpmd, receiver]);
 }
 
 /// An isolated port has the frames of its rules only, from its start on, or from a command on.
@@ -231,9 +227,7 @@ pub fn isolated_ports_get_what_rules_name() {
         assert!(said.contains("is not restricted anymore"), "{said}");
         let came = sent(&mut sender, &mut receiver, batch().len() - 1);
         assert_eq!(came.len(), batch().len() - 1, "{came:?}");
-        sender.quit();
-        receiver.quit();
-        net.expect_gone();
+        end(&net, [sender.testpmd, receiver]);
     }
 }
 
@@ -284,8 +278,7 @@ pub fn rules_that_the_card_cannot_keep_are_refused() {
     }
     let said = testpmd.does("flow list 0");
     assert!(!said.contains("=>"), "none is made: {said}");
-    testpmd.quit();
-    net.expect_gone();
+    end(&net, [testpmd]);
 }
 
 /// A rule that is there already is refused, however often.

@@ -22,8 +22,7 @@ fn flow_control_is_what_was_set() {
     let set = "set flow_ctrl rx on tx on 0 0 0 0 mac_ctrl_frame_fwd on autoneg off 0";
     let said = testpmd.does(set);
     assert!(said.contains("pause frames that are given to programs"), "{said}");
-    testpmd.quit();
-    net.expect_gone();
+    end(&net, [testpmd]);
 }
 
 /// A port that does not ask is not waited for: what it has no receives for is lost at once, and counted.
@@ -45,7 +44,5 @@ fn a_port_that_asks_nobody_to_wait_loses_frames() {
     receiver.types("start");
     receiver.asks("show port stats 0", "RX-packets: 256 ");
     receiver.asks("show port stats 0", &format!("RX-missed: {} ", FRAMES - 256));
-    sender.quit();
-    receiver.quit();
-    net.expect_gone();
+    end(&net, [sender, receiver]);
 }

@@ -41,8 +41,7 @@ pub fn queues_are_as_they_were_made() {
         let said = testpmd.does(&format!("show port 0 {ask}"));
         assert!(["nvalid", "desc id = 0"].iter().any(|answer| said.contains(answer)), "{ask}: {said}");
     }
-    testpmd.quit();
-    net.expect_gone();
+    end(&net, [testpmd]);
 }
 
 /// Frames wait in their descriptors until the program takes them.
@@ -65,9 +64,7 @@ pub fn descriptors_of_a_receive_queue_say_what_waits() {
     receiver.asks("show port 0 rxq 0 desc used count", empty);
     receiver.asks("show port stats 0", &format!("RX-packets: {FRAMES} "));
     receiver.asks("show port 0 rxq 0 desc 0 status", "Desc status = AVAILABLE\n");
-    sender.quit();
-    receiver.quit();
-    net.expect_gone();
+    end(&net, [sender.testpmd, receiver]);
 }
 
 /// A testpmd that reads frames and sends them from its port 1 to its port 2, which takes 32 and no more.
@@ -101,8 +98,7 @@ pub fn descriptors_of_a_transmit_queue_say_what_is_sent() {
     assert!(full >= 20, "{full} of {}: {said}", looks.len());
     assert!(!looks[LOOKS..].contains(&true), "the next one is free: {said}");
     testpmd.asks(&look(255), "Desc status = DONE\n");
-    testpmd.quit();
-    net.expect_gone();
+    end(&net, [testpmd]);
 }
 
 /// The mbufs of frames that are sent are free at once, while their frames wait, and although the program sends nothing more.
@@ -131,6 +127,5 @@ fn mbufs_are_free_while_their_frames_wait() {
     testpmd.asks("show port stats 1", &format!("TX-packets: {WAITING} "));
     let mut free = || pool(&testpmd.does("dump_mempool mb_pool_0")).1;
     tests::wait_for("not all mbufs come back", || free() == all);
-    testpmd.quit();
-    net.expect_gone();
+    end(&net, [testpmd]);
 }

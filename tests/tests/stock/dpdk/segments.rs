@@ -223,7 +223,7 @@ fn what_came_into_buffers_of_the_program_is_cut_by_dpdk() {
     let mut sender = Sender::of(&net, &vec![message.frame.clone(); 100]);
     sender.sends();
     receiver.asks("show port stats 1", "TX-packets: 200 ");
-    sender.quit();
+    sender.testpmd.quit();
     receiver.quit();
     let came = pcap.frames();
     assert_eq!(came.len(), 200);

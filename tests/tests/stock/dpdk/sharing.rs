@@ -24,7 +24,5 @@ fn each_program_on_a_port_gets_each_frame() {
             receiver.asks("show port stats 0", &format!("RX-packets: {before} "));
         }
     }
-    receivers.into_iter().for_each(|receiver| drop(receiver.quit()));
-    sender.quit();
-    net.expect_gone();
+    end(&net, receivers.into_iter().chain([sender.testpmd]));
 }

@@ -32,7 +32,5 @@ fn what_cannot_be_sent_is_counted_as_an_error_alone() {
         assert_eq!(last(&said, name), number, "{name}: {said}");
     }
     assert_eq!(counter(&mut receiver, "rx_q0_packets"), 3);
-    sender.quit();
-    receiver.quit();
-    net.expect_gone();
+    end(&net, [sender, receiver]);
 }

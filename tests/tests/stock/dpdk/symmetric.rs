@@ -82,7 +82,5 @@ pub fn both_directions_of_a_flow_come_to_one_queue() {
         let said = receiver.does(&format!("flow create 0 ingress {rule} {hash} queues 0 1 end / end"));
         assert!(said.contains(why), "{hash}: {said}");
     }
-    sender.quit();
-    receiver.quit();
-    net.expect_gone();
+    end(&net, [sender.testpmd, receiver]);
 }

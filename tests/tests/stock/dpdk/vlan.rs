@@ -33,9 +33,7 @@ pub fn frames_of_other_vlans_are_filtered() {
     }
     // Two VLANs that were filtered, in four batches, in which the tag of the other kind was, too, and three times nobody's frame.
     assert_eq!(counter(&mut receiver, "rx_no_rule"), 12);
-    sender.quit();
-    receiver.quit();
-    net.expect_gone();
+    end(&net, [sender.testpmd, receiver]);
 }
 
 /// All VLANs take no room of the rules, of a promiscuous port with all groups and many addresses neither, and changing the hash
@@ -63,9 +61,7 @@ pub fn all_vlans_are_received_by_many_addresses() {
     assert!(!said.contains("fail"), "{said}");
     let came = sent(&mut sender, &mut receiver, batch().len() - 1);
     assert!(!came.contains_key("vlan 5") && came.contains_key("vlan 6"), "{came:?}");
-    sender.quit();
-    receiver.quit();
-    net.expect_gone();
+    end(&net, [sender.testpmd, receiver]);
 }
 
 /// All rules of the receiver's card, of another port.
@@ -100,9 +96,7 @@ pub fn filters_that_find_no_room_leave_what_was_there() {
     let came = sent(&mut sender, &mut receiver, batch().len() - 1);
     assert!(came.values().all(|&queue| queue == 3), "{came:?}");
     drop(taken);
-    sender.quit();
-    receiver.quit();
-    net.expect_gone();
+    end(&net, [sender.testpmd, receiver]);
 }
 
 /// Of a port that receives meanwhile, and of one of its queues.
@@ -129,7 +123,5 @@ pub fn stripping_is_switched_while_frames_come() {
         }
         assert_eq!(said.matches(" RTE_MBUF_F_RX_VLAN_STRIPPED").count(), stripped.len(), "{command}: {said}");
     }
-    sender.quit();
-    receiver.quit();
-    net.expect_gone();
+    end(&net, [sender.testpmd, receiver]);
 }
