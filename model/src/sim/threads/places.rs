@@ -34,6 +34,9 @@ impl Me {
     pub const NOBODY: Me = Me { process: 0, place: 0 };
 }
 
+/// So long (ps) the others go on before a program takes part beside them: longer than a program takes to start.
+const BESIDE: u64 = 100_000_000_000;
+
 type Leave = Box<dyn Fn() -> bool + Send>;
 
 /// How a thread that ends is taken from its timeline.
@@ -107,23 +110,30 @@ impl<S: Borrow<Segment>> Threads<S> {
         }
     }
 
-    /// The thread takes part from the moment on at which all others wait for something: so that where it
-    /// begins does not depend on how fast it was started.
+    /// The thread takes part from the moment on at which all others wait for something, so that where it begins does not
+    /// depend on how fast it was started. If they go on instead, as a client that measures does, it begins at the next
+    /// multiple of [`BESIDE`].
     #[cold]
     pub(super) fn join(&self) -> u16 {
         let member = self.segment().member();
         let tid = tid();
         let mut tries = 25_000;
+        let mut since = None;
         loop {
             let mut held = self.must_lock();
-            let others = held
-                .sim()
+            let sim = held.sim();
+            let others = sim
                 .actors
                 .used()
                 .iter()
                 .any(|a| a.member != member && a.state != State::Blocked && a.state.takes_part());
-            let wait = others && tries != 0;
-            let joined = (!wait).then(|| held.sim().join(member, std::process::id(), tid));
+            let now = sim.latest();
+            let go_on = now - *since.get_or_insert(now) >= BESIDE;
+            let joined =
+                (!others || go_on || tries == 0).then(|| sim.join(member, std::process::id(), tid));
+            if let (Some(Some(at)), true) = (joined, others && go_on) {
+                held.actor(at).clock.store(now.next_multiple_of(BESIDE), Ordering::Release);
+            }
             drop(held);
             match joined {
                 Some(Some(at)) => {
@@ -165,3 +175,7 @@ impl<S: Borrow<Segment>> Threads<S> {
         true
     }
 }
+
+#[cfg(test)]
+#[path = "places_tests.rs"]
+mod tests;
