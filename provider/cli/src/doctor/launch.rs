@@ -110,6 +110,9 @@ fn view() -> Finding {
 
 fn simulated_time() -> Finding {
     let name = "simulated time";
+    if let Err(error) = provider_so::find_clock() {
+        return Finding::warn(name, format!("{error:#}"), "see `libraries` below");
+    }
     match rehearse(same_addresses) {
         Ok(()) => Finding::ok(name, "programs can have the same addresses in every run"),
         Err(error) => {

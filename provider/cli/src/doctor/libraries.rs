@@ -1,5 +1,5 @@
 //! Checks of what must be installed: libibverbs of the right private ABI, the
-//! provider, and the stock programs.
+//! libraries of this command, and the stock programs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub fn checks() -> Vec<Finding> {
     vec![
         libibverbs(),
         driver_file(),
-        provider(),
+        own(),
         program("perftest", "ib_write_bw", "perftest"),
         program("ibverbs-utils", "ibv_devinfo", "ibverbs-utils"),
     ]
@@ -78,11 +78,23 @@ fn driver_file() -> Finding {
     Finding::ok(name, format!("{CONFIG_DIR} is there; verbena.driver {found}"))
 }
 
-fn provider() -> Finding {
-    let name = "provider";
-    match provider_so::find() {
-        Ok(path) => Finding::ok(name, path.display().to_string()),
-        Err(error) => Finding::fail(name, format!("{error:#}"), "cargo build --release"),
+/// The libraries that belong to this command.
+fn own() -> Finding {
+    let name = "libraries";
+    let mut said = Vec::new();
+    let mut lost = [false; 3];
+    for ((without, found), lost) in provider_so::all().into_iter().zip(&mut lost) {
+        *lost = found.is_err();
+        said.push(match found {
+            Ok(path) => path.display().to_string(),
+            Err(error) => format!("{error:#}, so {without}"),
+        });
+    }
+    let said = said.join("; ");
+    match lost {
+        [false, false, false] => Finding::ok(name, said),
+        [provider, ..] if provider => Finding::fail(name, said, provider_so::REMEDY),
+        _ => Finding::warn(name, said, provider_so::REMEDY),
     }
 }
 

@@ -3,10 +3,13 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use anyhow::{bail, Context, Result};
+use anyhow::{anyhow, bail, Context, Result};
 
 /// Where packages put the libraries, from the directory of the command.
 const INSTALLED: &str = "../lib/verbena";
+
+const PROVIDER: &str = "libverbena.so";
+const CLOCK: &str = "libverbena_clock.so";
 
 /// The file name of DPDK's poll-mode driver.
 pub const PMD: &str = "librte_net_verbena.so";
@@ -14,18 +17,17 @@ pub const PMD: &str = "librte_net_verbena.so";
 /// Names the provider instead of looking for it.
 pub const OVERRIDE: &str = "VERBENA_PROVIDER";
 
+/// What helps where one is missing.
+pub const REMEDY: &str = "build it with `cargo build --release`, or install Verbena as a package";
+
 /// The provider, as an absolute path.
 pub fn find() -> Result<PathBuf> {
-    if let Some(path) = env::var_os(OVERRIDE) {
-        let path = PathBuf::from(path);
-        return path.canonicalize().with_context(|| format!("{OVERRIDE} names {}", path.display()));
-    }
-    library("libverbena.so")
+    overridden().unwrap_or_else(|| needed(PROVIDER))
 }
 
 /// The clock library, as an absolute path.
 pub fn find_clock() -> Result<PathBuf> {
-    library("libverbena_clock.so")
+    needed(CLOCK)
 }
 
 /// DPDK's poll-mode driver, as an absolute path, if it is there.
@@ -33,16 +35,30 @@ pub fn find_pmd() -> Option<PathBuf> {
     library(PMD).ok()
 }
 
+/// Each of them, as an absolute path or where it was looked for, after what is lost without it.
+pub fn all() -> [(&'static str, Result<PathBuf>); 3] {
+    [
+        ("no program sees the cards", overridden().unwrap_or_else(|| library(PROVIDER))),
+        ("`--clock virtual` does not work", library(CLOCK)),
+        ("DPDK sees no card", library(PMD)),
+    ]
+}
+
+fn overridden() -> Option<Result<PathBuf>> {
+    let path = PathBuf::from(env::var_os(OVERRIDE)?);
+    Some(path.canonicalize().with_context(|| format!("{OVERRIDE} names {}", path.display())))
+}
+
+fn needed(name: &str) -> Result<PathBuf> {
+    library(name).map_err(|error| anyhow!("{error:#}; {REMEDY}"))
+}
+
 fn library(name: &str) -> Result<PathBuf> {
     let exe = env::current_exe().context("finding the verbena binary")?;
     let dir = exe.parent().context("the verbena binary has no directory")?;
     match newest(candidates(dir, name)) {
         Some(path) => path.canonicalize().with_context(|| format!("opening {}", path.display())),
-        None => bail!(
-            "{name} is neither beside {} nor in {INSTALLED} from there; build it with `cargo build --release`, \
-             or install Verbena as a package",
-            exe.display()
-        ),
+        None => bail!("{name} is neither beside {} nor in {INSTALLED} from there", exe.display()),
     }
 }
 
