@@ -29,8 +29,7 @@ pub fn command(bytes: &[u8]) -> Decoded {
             let end = Command::BYTES + format.bytes;
             super::recv::padding(&mut decoded, bytes, end);
         }
-        _ if !rest.is_empty() => decoded.raw("beyond the end", rest, Command::BYTES),
-        _ => {}
+        _ => decoded.beyond(bytes, Command::BYTES),
     }
     decoded
 }
@@ -66,9 +65,7 @@ fn decode_reply(spec: Option<&CommandSpec>, bytes: &[u8]) -> Decoded {
     }
     decoded.segment("Reply", &Reply::FORMAT, &fields, bytes, 0);
     name_object(&mut decoded, spec.map_or("", |spec| spec.result));
-    if let Some(rest) = bytes.get(Reply::BYTES..).filter(|rest| !rest.is_empty()) {
-        decoded.raw("beyond the end", rest, Reply::BYTES);
-    }
+    decoded.beyond(bytes, Reply::BYTES);
     decoded
 }
 

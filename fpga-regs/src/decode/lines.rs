@@ -39,6 +39,8 @@ pub struct Decoded {
     pub sections: Vec<Section>,
     /// What is wrong with it.
     pub problems: Vec<String>,
+    /// Bytes are missing, or there are more than it has.
+    pub wrong_length: bool,
 }
 
 impl Decoded {
@@ -59,12 +61,26 @@ impl Decoded {
         let rest = bytes.get(at..).unwrap_or_default();
         let lines = field_lines(format.bytes, fields, rest, at);
         if rest.len() < format.bytes {
-            self.problems.push(format!("{name} has {} bytes, only {} are there", format.bytes, rest.len()));
+            self.missing(name, format.bytes, rest.len());
         }
         if !lines.is_empty() {
             self.sections.push(Section { name: name.to_string(), byte: at, lines });
         }
         rest.len() >= format.bytes
+    }
+
+    /// Says that not all bytes are there.
+    pub(super) fn missing(&mut self, name: &str, bytes: usize, there: usize) {
+        self.problems.push(format!("{name} has {bytes} bytes, only {there} are there"));
+        self.wrong_length = true;
+    }
+
+    /// Adds what comes after the last byte, if anything does.
+    pub(super) fn beyond(&mut self, bytes: &[u8], end: usize) {
+        if let Some(rest) = bytes.get(end..).filter(|rest| !rest.is_empty()) {
+            self.raw("beyond the end", rest, end);
+            self.wrong_length = true;
+        }
     }
 
     /// Adds bytes without fields, 16 a line.

@@ -25,7 +25,7 @@ use crate::lag::LagContext;
 use crate::limits::CardLimits;
 use crate::rss::{EthernetLimits, TableContext};
 
-/// The contexts that [`text`] knows, by the name of their kind.
+/// The contexts that [`entries`] knows, by the name of their kind.
 pub const CONTEXTS: &[(&str, &Format)] = &[
     ("qp", &QpContext::FORMAT),
     ("cq", &CqContext::FORMAT),
@@ -41,10 +41,10 @@ pub const CONTEXTS: &[(&str, &Format)] = &[
     ("limits", &CardLimits::FORMAT),
 ];
 
-/// The kinds that [`text`] knows, beside [`CONTEXTS`].
+/// The kinds that [`entries`] knows, beside [`CONTEXTS`].
 pub const KINDS: &[&str] = &["wqe", "recv", "cqe", "eqe", "cmd", "reply"];
 
-/// [`text`] does not know this kind.
+/// [`entries`] does not know this kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownKind(pub String);
 
@@ -58,10 +58,16 @@ impl std::fmt::Display for UnknownKind {
 
 impl std::error::Error for UnknownKind {}
 
+/// [`entries`] in words.
+pub fn text(kind: &str, bytes: &[u8]) -> Result<String, UnknownKind> {
+    let texts: Vec<String> = entries(kind, bytes)?.iter().map(Decoded::to_string).collect();
+    Ok(texts.join("\n"))
+}
+
 /// Decodes `bytes` as one of [`KINDS`] or [`CONTEXTS`]; several
 /// consecutive entries are decoded one by one.
-pub fn text(kind: &str, bytes: &[u8]) -> Result<String, UnknownKind> {
-    let entries = match kind {
+pub fn entries(kind: &str, bytes: &[u8]) -> Result<Vec<Decoded>, UnknownKind> {
+    Ok(match kind {
         "wqe" => wqes(bytes),
         "recv" => vec![recv_wqe(bytes)],
         "cqe" => each(bytes, crate::Cqe::BYTES, cqe),
@@ -72,9 +78,7 @@ pub fn text(kind: &str, bytes: &[u8]) -> Result<String, UnknownKind> {
             Some((_, format)) => vec![context(format, bytes)],
             None => return Err(UnknownKind(kind.to_string())),
         },
-    };
-    let texts: Vec<String> = entries.iter().map(Decoded::to_string).collect();
-    Ok(texts.join("\n"))
+    })
 }
 
 /// Entries of a fixed size, one after the other; at least one.

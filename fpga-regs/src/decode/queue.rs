@@ -37,8 +37,6 @@ pub fn format(kind: &Format, bytes: &[u8]) -> Decoded {
 fn whole(title: String, kind: &Format, bytes: &[u8]) -> Decoded {
     let mut decoded = Decoded { title, ..Decoded::default() };
     decoded.segment(kind.name, kind, kind.fields, bytes, 0);
-    if let Some(rest) = bytes.get(kind.bytes..).filter(|rest| !rest.is_empty()) {
-        decoded.raw("beyond the end", rest, kind.bytes);
-    }
+    decoded.beyond(bytes, kind.bytes);
     decoded
 }

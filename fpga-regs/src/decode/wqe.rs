@@ -63,7 +63,7 @@ fn data(decoded: &mut Decoded, ctrl: &WqeCtrl, bytes: &[u8], at: usize) -> usize
     let length = ctrl.length() as usize;
     let rest = bytes.get(at..).unwrap_or_default();
     if rest.len() < length {
-        decoded.problems.push(format!("inline data has {length} bytes, only {} are there", rest.len()));
+        decoded.missing("inline data", length, rest.len());
     }
     let inline = &rest[..rest.len().min(length)];
     decoded.raw("inline", inline, at);

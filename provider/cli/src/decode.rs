@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{bail, Context, Result};
 use clap::Args;
-use fpga_regs::decode::{parse_hex, text, CONTEXTS, KINDS};
+use fpga_regs::decode::{entries, parse_hex, Decoded, CONTEXTS, KINDS};
 
 /// Options of `verbena decode`.
 #[derive(Args)]
@@ -24,15 +24,16 @@ fn kinds() -> clap::builder::PossibleValuesParser {
     KINDS.iter().copied().chain(contexts).collect::<Vec<_>>().into()
 }
 
-/// Prints the entry field by field.
+/// Prints the entry field by field; exit code 1 if bytes are missing, or too many.
 pub fn decode(args: DecodeArgs) -> Result<u8> {
     let bytes = read(&args.input)?;
     if bytes.is_empty() {
         bail!("there are no bytes to decode");
     }
-    let text = text(&args.kind, &bytes)?;
-    say!("{}", text.trim_end());
-    Ok(0)
+    let entries = entries(&args.kind, &bytes)?;
+    let texts: Vec<String> = entries.iter().map(Decoded::to_string).collect();
+    say!("{}", texts.join("\n").trim_end());
+    Ok(entries.iter().any(|entry| entry.wrong_length).into())
 }
 
 fn read(input: &[String]) -> Result<Vec<u8>> {
