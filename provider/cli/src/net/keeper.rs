@@ -342,7 +342,7 @@ fn choose(card: &str, clock: Clock) -> Result<(Option<Profile>, u32)> {
         Clock::Wall if card == DEFAULT_PROFILE || reorder != 0 => Ok((None, reorder)),
         Clock::Wall => bail!(
             "card `{card}` differs from {DEFAULT_PROFILE} in its timing, which the wall clock does not \
-             show: add --clock virtual"
+             show: leave out --card, or add --clock virtual"
         ),
     }
 }

@@ -7,16 +7,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{bail, Context, Result};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use model::attach::ServedCard;
+use model::congestion::{CcOptions, SwitchOptions};
 use model::serve::DmaMode;
 
 use super::runtime::{default_net, Net};
 use super::{daemon, keeper};
-use crate::args::CardArgs;
+use crate::args::{CardArgs, Clock};
 
-/// Options of `verbena serve`.
+/// Options of `verbena serve`; those of a net in simulated time are none of them.
 #[derive(Args)]
+#[command(
+    mut_arg("clock", |arg| arg.hide(true).value_parser(wall)),
+    mut_arg("trace", |arg| arg.hide(true).value_parser(simulated::<PathBuf>)),
+    mut_arg("switch", |arg| arg.hide(true).value_parser(simulated::<SwitchOptions>)),
+    mut_arg("cc", |arg| arg.hide(true).value_parser(simulated::<CcOptions>))
+)]
 pub struct ServeArgs {
     /// Where to listen; given several times, each further socket serves the next card
     #[arg(long, value_name = "PATH", required = true)]
@@ -33,6 +40,19 @@ pub struct ServeArgs {
     dma: String,
     #[command(flatten)]
     cards: CardArgs,
+}
+
+/// An option of simulated time.
+fn simulated<T>(_: &str) -> Result<T, &'static str> {
+    Err("this needs simulated time, which cannot include the clients of a served card: leave it out")
+}
+
+/// The only clock of a served card.
+fn wall(text: &str) -> Result<Clock, &'static str> {
+    match Clock::from_str(text, false) {
+        Ok(Clock::Wall) => Ok(Clock::Wall),
+        _ => simulated(text),
+    }
 }
 
 /// Serves until SIGTERM, SIGINT or SIGHUP.

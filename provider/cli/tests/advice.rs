@@ -1,0 +1,28 @@
+//! What a command that fails says to do instead can be done.
+
+use std::process::Command;
+
+/// Standard error of a command that ends with this status, in a directory of its own without nets.
+fn said(code: i32, line: &[&str]) -> String {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_verbena"));
+    command.args(line).current_dir(home.path()).env("XDG_RUNTIME_DIR", home.path()).env_remove("VERBENA_NET");
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{line:?}: {said}");
+    said
+}
+
+/// Its clients are no programs of the net: they do not wait for its time.
+#[test]
+fn a_served_card_has_the_machines_clock() {
+    for option in ["--clock=virtual", "--trace=t", "--switch=default", "--cc=dcqcn"] {
+        let said = said(2, &["serve", "--socket", "s", option]);
+        assert!(
+            said.contains("cannot include the clients of a served card: leave it out"),
+            "{option}: {said}"
+        );
+    }
+    let said = said(1, &["serve", "--socket", "s", "--card", "cx4lx"]);
+    assert!(said.contains("leave out --card"), "{said}");
+}
