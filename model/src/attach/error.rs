@@ -1,5 +1,6 @@
 //! Why a card could not be opened.
 
+use crate::packet::MAX_CARDS;
 use crate::segment::{AttachError, LockError};
 
 /// Why a card could not be opened.
@@ -13,7 +14,7 @@ pub enum OpenError {
     #[error(transparent)]
     Lock(#[from] LockError),
     /// The net has fewer cards.
-    #[error("the net has {count} cards: there is no card {card} (start it with --cards {})", .card + 1)]
+    #[error("the net has {count} cards: there is no card {card}{}", more_cards(*.card))]
     NoCard {
         /// Asked for.
         card: u32,
@@ -33,6 +34,29 @@ pub enum OpenError {
     #[error("the card has no free function: too many programs have it open")]
     NoFunction,
     /// A card in simulated time was to be served.
-    #[error("a card in simulated time cannot be served, as its clients have no part in that time: serve cards of a net that was started without --clock virtual")]
+    #[error(
+        "simulated time cannot include the clients of a served card: start the net without --clock virtual"
+    )]
     Simulated,
+}
+
+/// How the net would have that card, if it can.
+fn more_cards(card: u32) -> String {
+    match (card as usize) < MAX_CARDS {
+        true => format!(" (start it with --cards {})", card + 1),
+        false => format!(" (a net can have {MAX_CARDS})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_can_be_followed() {
+        let said = |card| OpenError::NoCard { card, count: 2 }.to_string();
+        assert_eq!(said(15), "the net has 2 cards: there is no card 15 (start it with --cards 16)");
+        assert_eq!(said(16), "the net has 2 cards: there is no card 16 (a net can have 16)");
+        assert_eq!(said(u32::MAX), "the net has 2 cards: there is no card 4294967295 (a net can have 16)");
+    }
 }

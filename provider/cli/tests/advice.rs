@@ -26,3 +26,9 @@ fn a_served_card_has_the_machines_clock() {
     let said = said(1, &["serve", "--socket", "s", "--card", "cx4lx"]);
     assert!(said.contains("leave out --card"), "{said}");
 }
+
+#[test]
+fn a_net_that_does_not_run_is_started_by_a_short_command() {
+    assert!(said(1, &["link"]).contains("(verbena run PROGRAM)"));
+    assert!(said(1, &["link", "--net", "lab"]).contains("(verbena run --net lab PROGRAM)"));
+}

@@ -559,7 +559,7 @@ fn a_killed_process_takes_its_interface_along() {
     });
     let list = net.does(&["port"]);
     assert!(
-        list.contains(&format!("verbena1/1 vb0 failed: its process {pid} ended without a word")),
+        list.contains(&format!("verbena1/1 vb0 failed: its process {pid} ended without an error message")),
         "{list}"
     );
     net.refuses(&["port", "down", "verbena1/1"], "has no kernel interface");

@@ -200,7 +200,7 @@ impl Noted {
         let pid = self.pid.unwrap_or(0);
         self.failed
             .clone()
-            .unwrap_or_else(|| format!("its process {pid} ended without a word: was it killed?"))
+            .unwrap_or_else(|| format!("its process {pid} ended without an error message; was it killed?"))
     }
 
     /// A line of `verbena port`.

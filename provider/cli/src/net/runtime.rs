@@ -70,9 +70,10 @@ impl Net {
         let net = Net::named(name)?;
         match Segment::ask(&net.socket()) {
             Err(AttachError::NoKeeper(_)) => {
-                let elsewhere = elsewhere(&net)
-                    .unwrap_or_else(|| format!("start something on it (verbena run --net {name} PROGRAM)"));
-                bail!("net `{name}` is not running in {}: {elsewhere}", net.dir().display())
+                let option = if name == default_net() { String::new() } else { format!("--net {name} ") };
+                let start = || format!("start something on it (verbena run {option}PROGRAM)");
+                let remedy = elsewhere(&net).unwrap_or_else(start);
+                bail!("net `{name}` is not running in {}: {remedy}", net.dir().display())
             }
             asked => Ok(asked.map(|()| net)?),
         }
