@@ -52,8 +52,9 @@ pub enum FaultsError {
     Unknown(String),
     /// A rule has a word that means nothing.
     #[error(
-        "`{word}` in `{rule}`: a rule goes on with p=P, nth=N or N..N, every=N, qp=N, psn=N or N..N, from=verbenaN or \
-         verbenaN/PORT, to=..., at=TIME..TIME, by=..., or a class of packets: {}",
+        "unknown word `{word}` in `{rule}`;{} Words: p=P, nth=N or N..N, every=N, qp=N, psn=N or N..N, from=verbenaN or \
+         verbenaN/PORT, to=..., at=TIME..TIME, by=..., and the classes of packets {}",
+        suggestion(word),
         class_names()
     )]
     Word {
@@ -99,6 +100,23 @@ pub enum FaultsError {
 
 fn class_names() -> String {
     Classes::ALL.iter().map(|(_, name, _)| *name).collect::<Vec<_>>().join(", ")
+}
+
+/// The words of a rule that have a value.
+const VALUED: [&str; 9] = ["p=", "nth=", "every=", "qp=", "psn=", "from=", "to=", "at=", "by="];
+/// More wrong letters than these are no slip.
+const MOST_WRONG: usize = 2;
+
+/// The word that was probably meant, as a question.
+fn suggestion(word: &str) -> String {
+    let name = |word: &str| word.split('=').next().unwrap_or_default().to_owned();
+    let given = name(word);
+    let known = Classes::ALL.iter().map(|(_, class, _)| *class).chain(VALUED);
+    let near = known.map(|known| (strsim::osa_distance(&given, &name(known)), known)).min();
+    match near.filter(|&(wrong, _)| wrong <= MOST_WRONG && wrong < given.len()) {
+        Some((_, known)) => format!(" did you mean `{known}`?"),
+        None => String::new(),
+    }
 }
 
 const COUNT: &str = "write a whole number from 1, or N..N for those from one to the other";

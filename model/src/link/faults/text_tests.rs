@@ -63,7 +63,12 @@ fn what_is_not_a_fault() {
 #[test]
 fn mistakes_in_rules_say_what_to_do() {
     for (text, words) in [
-        ("drop dta", "`dta` in `drop dta`: a rule goes on with"),
+        ("drop dta", "unknown word `dta` in `drop dta`; did you mean `data`? Words: p=P, nth=N"),
+        ("drop raed-response", "did you mean `read-response`?"),
+        ("drop nht=3", "did you mean `nth=`?"),
+        ("drop nth", "did you mean `nth=`?"),
+        ("drop data=3", "did you mean `data`?"),
+        ("drop x", "unknown word `x` in `drop x`; Words: "),
         ("drop dta", "read-response, atomic, atomic-response, ack, nak"),
         ("drop nth=0", "from 1"),
         ("drop nth=5..3", "N..N"),
@@ -84,7 +89,7 @@ fn mistakes_in_rules_say_what_to_do() {
         ("drop nth=1 nth=2", "`nth` in `drop nth=1 nth=2` is given twice"),
         ("drop ack ack", "given twice"),
         ("drop read send", "packets of all of its classes"),
-        ("drop colour=red", "a rule goes on with"),
+        ("drop colour=red", "unknown word `colour=red` in `drop colour=red`; Words: "),
         ("frop ack", "a rule that begins with drop"),
     ] {
         let error = text.parse::<Faults>().unwrap_err().to_string();

@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(read.to_string(), "drop read-response nth=2,delay by=3us ack");
         std::fs::write(&file, "drop everything\n").unwrap();
         let error = faults(&format!("@{}", file.display())).unwrap_err();
-        assert!(error.contains("script: `everything` in `drop everything`"), "{error}");
+        assert!(error.contains("script: unknown word `everything` in `drop everything`"), "{error}");
         assert!(faults("@/nowhere").unwrap_err().starts_with("/nowhere: "));
     }
 
