@@ -12,7 +12,7 @@ use super::{mounts, provider_so, run};
 use crate::args::CardArgs;
 use crate::net::daemon;
 use crate::net::keeper;
-use crate::net::runtime::{self, Net, DEFAULT_NET};
+use crate::net::runtime::{self, default_net, Net};
 use crate::net::wire;
 
 /// Options of `verbena up`.
@@ -20,6 +20,9 @@ use crate::net::wire;
 pub struct UpArgs {
     #[command(flatten)]
     cards: CardArgs,
+    /// Name of the net; programs on the same net share its cards
+    #[arg(long, value_name = "NAME", default_value_t = default_net())]
+    net: String,
 }
 
 /// Mounts the cards into the current mount namespace and keeps their net.
@@ -29,7 +32,7 @@ pub fn up(args: UpArgs) -> Result<u8> {
         bail!("the cards are up already; `verbena down` removes them");
     }
     let provider = provider_so::find()?;
-    let net = Net::named(DEFAULT_NET)?;
+    let net = Net::named(&args.net)?;
     let held = keeper::ensure(&net, &args.cards)?;
     let holder = start_holder(&held.hold)?;
     fs::write(holder_file(net.dir()), holder.to_string()).context("noting the holder")?;
