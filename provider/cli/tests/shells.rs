@@ -144,30 +144,3 @@ fn a_shell_or_a_program_is_named() {
         assert_eq!(output.status.code(), Some(2), "{line:?}");
     }
 }
-
-/// Each command that `--help` lists has a page.
-#[test]
-fn every_command_has_a_man_page() {
-    let dir = tempfile::tempdir().unwrap();
-    let verbena = |line: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_verbena")).args(line).output().unwrap();
-        assert!(output.status.success(), "{line:?}");
-        String::from_utf8(output.stdout).unwrap()
-    };
-    verbena(&["man", dir.path().to_str().unwrap()]);
-    let help = verbena(&["--help"]);
-    let commands =
-        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    let commands: Vec<_> =
-        commands.filter_map(|line| line.split_whitespace().next()).filter(|c| *c != "help").collect();
-    assert!(commands.contains(&"run") && commands.len() > 20, "{commands:?}");
-    for command in commands {
-        let page = dir.path().join(format!("verbena-{command}.1"));
-        let text =
-            std::fs::read_to_string(&page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
-        assert!(text.contains(".SH SYNOPSIS"), "{command}");
-    }
-    assert!(!dir.path().join("verbena-keeper.1").exists(), "a hidden command has a page");
-    let main = std::fs::read_to_string(dir.path().join("verbena.1")).unwrap();
-    assert!(main.contains("verbena\\-run(1)"), "{main}");
-}
