@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use tests::stock::{need, verbena, verbena_in, Program, StockNet};
+use tests::stock::{need, verbena, verbena_in, Program};
 use tests::unshare;
 
 /// Commands that print something and need no cards.
@@ -69,25 +69,6 @@ fn results_are_written_though_nobody_reads_the_remarks() {
     let output = command.stderr(unread()).output().expect("it runs");
     assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stdout));
     assert!(home.path().join("r/results.csv").exists());
-}
-
-/// The launcher reads a keeper's standard error until it becomes the program.
-#[test]
-fn a_keeper_outlives_the_reader_of_its_log() {
-    need("python3");
-    let speak = "import os, socket
-def dial():
-    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    s.connect(os.environ['VERBENA_SOCKET'])
-    return s
-nonsense = dial()
-nonsense.send(b'?')
-assert nonsense.recv(1) == b''
-dial()";
-    let net = StockNet::new();
-    let mut command = net.command(&[], "python3", &["-c", speak]);
-    command.env("VERBENA_LOG", "1");
-    Program::start(command).wait(Duration::from_secs(60)).expect_good();
 }
 
 /// Runs perftest with a capture to a full disk, or to a good one.

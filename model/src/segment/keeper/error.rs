@@ -66,10 +66,3 @@ impl KeeperError {
         }
     }
 }
-
-/// Says what went wrong with a client, to those who want to know.
-pub(super) fn log(what: &str) {
-    if std::env::var_os("VERBENA_LOG").is_some() {
-        tell!("verbena keeper: {what}");
-    }
-}

@@ -15,7 +15,7 @@ use rustix::net::{
 };
 
 use super::attach::{dial, AttachError};
-use super::error::{log, KeeperError};
+use super::error::KeeperError;
 use crate::segment::now_ns;
 
 /// How long another keeper may take to start or end.
@@ -92,7 +92,7 @@ impl Listener {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let accepted = accept_with(&self.socket, flags);
         if accepted.as_ref().is_err_and(|&error| error != rustix::io::Errno::AGAIN) {
-            log("a client waits: no descriptor is left for it");
+            // A client waits: no descriptor is left for it.
             self.accept_at = now_ns() + ACCEPT_RETRY.as_nanos() as u64;
         }
         accepted.ok()

@@ -14,7 +14,7 @@ use rustix::net::{recv, RecvFlags};
 use super::beside::Started;
 use super::client::{Client, Role};
 use super::create;
-use super::error::{log, KeeperError};
+use super::error::KeeperError;
 use super::listen::{peer, Listener};
 use super::options::{KeeperOptions, OnAlone, OnLook, OnMemberGone, OnTimer, Watch};
 use super::protocol::{Hello, Kind, Verdict, Welcome, PROTOCOL_VERSION};
@@ -192,7 +192,6 @@ impl Keeper {
         while let Some(connection) = self.listener.accept() {
             let waiting = |client: &&Client| matches!(client.role, Role::Greeting(_));
             if self.clients.iter().filter(waiting).count() >= MAX_GREETING {
-                log("too many silent clients, one turned away");
                 continue;
             }
             let limit = now_ns() + GREETING.as_nanos() as u64;
@@ -226,13 +225,10 @@ impl Keeper {
             return false;
         }
         if !matches!(client.role, Role::Greeting(_)) {
-            log("a client said more than hello");
+            // It has said more than hello.
             return false;
         }
-        let Some(hello) = Hello::decode(&bytes[..got]) else {
-            log("a client spoke something else");
-            return false;
-        };
+        let Some(hello) = Hello::decode(&bytes[..got]) else { return false };
         self.welcome(index, hello)
     }
 
@@ -319,8 +315,6 @@ impl Keeper {
                 let entry = &segment.tables().members[usize::from(member)];
                 entry.pid.store(0, Ordering::Relaxed);
                 entry.state.store(MEMBER_FREE, Ordering::Release);
-            } else {
-                log("the lock is held: cleaning up later");
             }
             !done
         });
@@ -335,13 +329,7 @@ impl Keeper {
 
     fn drop_late_greetings(&mut self) {
         let now = now_ns();
-        self.clients.retain(|client| {
-            let late = matches!(client.role, Role::Greeting(limit) if limit <= now);
-            if late {
-                log("a client did not say hello");
-            }
-            !late
-        });
+        self.clients.retain(|client| !matches!(client.role, Role::Greeting(limit) if limit <= now));
     }
 
     /// Nobody needs the segment: the socket file is removed; true when the keeper ends.

@@ -5,7 +5,6 @@
 
 use std::path::Path;
 
-use super::error::log;
 use crate::segment::{Segment, ALL};
 
 /// Islands whose lock was held at the last look by a thread that belongs to no member, and its id.
@@ -37,7 +36,6 @@ impl Strays {
         self.0 = held.into_iter().filter(stray).collect();
         // Seen twice: a member may have ended in between.
         for &(island, tid) in self.0.iter().filter(|stray| before.contains(stray)) {
-            log("a lock was held by nobody");
             segment.control(island).lock.holder_is_gone(tid);
         }
         !self.0.is_empty()
