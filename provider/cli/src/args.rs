@@ -8,14 +8,15 @@ use crate::net::wire;
 /// Which cards, on which net: the options that several commands share.
 #[derive(Args, Clone, Debug, Default)]
 pub struct CardArgs {
-    /// Number of cards (default 2, or what the running net has)
+    /// Number of cards (default for a new net: 2)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16))]
     pub cards: Option<u32>,
-    /// Card profile: a name of `verbena card list`, or a .toml file (default f10a, or what the running net has)
+    /// Card profile: a name of `verbena card list`, or a file: a path with a `/`, or a name that ends in .toml (default for
+    /// a new net: f10a)
     #[arg(long, value_name = "PROFILE", value_parser = card::profile_name)]
     pub card: Option<String>,
-    /// Time that programs see: the machine's, or simulated with the card's timing (default wall, or what
-    /// the running net has)
+    /// Time that programs see: the machine's, or simulated with the card's timing (default for a new
+    /// net: wall)
     #[arg(long, value_name = "CLOCK")]
     pub clock: Option<Clock>,
     /// Record in a new file what each message waits for, for `verbena trace --read FILE`; needs --clock virtual

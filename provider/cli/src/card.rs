@@ -21,7 +21,7 @@ enum Action {
     List,
     /// Print every number of a profile with its unit and source, and what follows from them
     Show {
-        /// Name of a profile, or a file whose name ends in .toml
+        /// Name of a profile, or a file: a path with a `/`, or a name that ends in .toml
         profile: String,
         /// Say also what each number means and how it is used
         #[arg(long)]
@@ -32,7 +32,7 @@ enum Action {
     },
     /// Check profile files
     Check {
-        /// Files whose names end in .toml, or names of profiles
+        /// Files (paths with a `/`, or names that end in .toml), or names of profiles
         #[arg(required = true, value_name = "FILE")]
         files: Vec<String>,
     },

@@ -24,7 +24,7 @@ pub struct DeviceArgs {
     /// The card: sim (a modelled one), sim:DEFECT (a defective one), vfio:PCI or vfio-user:PATH
     #[arg(long, value_name = "DEVICE", default_value = "sim")]
     pub device: DeviceName,
-    /// With sim: a card of this running net, instead of a private one (`top`: all of its cards)
+    /// With sim: a card of this running net, instead of a private one
     #[arg(long, value_name = "NAME")]
     pub net: Option<String>,
     /// With --net: number of the card

@@ -18,6 +18,7 @@ use crate::output;
 
 /// Options of `verbena top`.
 #[derive(Args, Clone, Debug)]
+#[command(mut_arg("net", |arg| arg.help("With sim: the running net, all of whose cards are shown")))]
 pub struct TopArgs {
     #[command(flatten)]
     pub device: DeviceArgs,

@@ -21,10 +21,10 @@ pub struct DoctorArgs {
     #[arg(long)]
     json: bool,
     /// Check a port that leads to other machines, as `verbena run --port` has it: verbena0/1=udp:ADDRESS, or
-    /// 0=udp:ADDRESS. Again for other ports
+    /// 0=udp:ADDRESS; may be repeated
     #[arg(long, value_name = "PORT=MEDIUM")]
     port: Vec<PortSpec>,
-    /// Check the way from these ports to another machine, whose net is up. Again for other machines
+    /// Check the way from these ports to another machine, whose net is up; may be repeated
     #[arg(long, value_name = "ADDRESS", requires = "port")]
     peer: Vec<IpAddr>,
 }

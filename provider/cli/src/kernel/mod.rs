@@ -56,7 +56,7 @@ pub struct PortCommand {
 enum Action {
     /// Make a network interface of the kernel for a port
     Up(UpArgs),
-    /// Remove it
+    /// Remove a port's kernel interface
     Down(DownArgs),
 }
 
@@ -82,7 +82,7 @@ struct UpArgs {
 struct DownArgs {
     #[command(flatten)]
     which: Which,
-    /// Those of its VLANs, too
+    /// Also remove the interfaces of its VLANs
     #[arg(long, conflicts_with = "vlan")]
     all: bool,
 }

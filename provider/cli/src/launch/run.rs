@@ -32,10 +32,10 @@ const HOST_NETWORK: &str = "on the host's network the cards' addresses (198.18.x
 pub struct RunArgs {
     #[command(flatten)]
     cards: CardArgs,
-    /// Programs on the same net share its cards
+    /// Name of the net; programs on the same net share its cards
     #[arg(long, value_name = "NAME", default_value_t = default_net())]
     net: String,
-    /// Show this card as verbena0 instead of modelled ones: vfio: and its PCI address. Again for verbena1, ...
+    /// Show this card as verbena0 instead of modelled ones: vfio: and its PCI address. May be repeated, for verbena1, ...
     #[arg(long, value_name = "vfio:PCI", value_parser = slots::parse, conflicts_with_all = ["net", "network", "cards", "card", "clock", "trace", "WireArgs"])]
     device: Vec<String>,
     #[command(flatten)]

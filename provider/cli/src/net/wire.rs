@@ -8,19 +8,37 @@ use model::congestion::{CcOptions, SwitchOptions};
 use model::gid_options::{GidOptions, GidSpec};
 use model::link::{Capture, Faults, FaultsError, LinkOptions, MediumSpec, PortSpec, Wire};
 
+/// The grammar of `--fault` in short.
+const FAULTS: &str = "\
+Faults of the exact wire, as loss=0.01,seed=7 or \"drop data qp=17 nth=3, down=2ms..5ms\": parts with commas
+between them; or @FILE with such parts
+
+  loss=P, dup=P, reorder=P, corrupt=P  any frame, with this probability from 0 to 1
+  down=TIME..[TIME]                    the link is down
+  seed=N                               of the random numbers (1)
+  ACTION WORD...                       the frames that all of the words are true of
+
+  ACTION: drop, dup, reorder, corrupt, delay, mark
+  WORD: nth=N[..[N]], every=N, p=P, qp=N, psn=N[..N], from=CARD, to=CARD, at=TIME..[TIME],
+    a class: data, send, write, read, atomic, read-response, atomic-response, request, response,
+    ack, nak, rnr, cnp, mad, first, middle, last, only;
+    of reorder by=N, later frames that pass; of delay by=TIME
+  TIME: 2ms, 1.5us, 800ns; at and down count from the start of the net
+  CARD: verbena1, or verbena1/2 (its port 2)";
+
 /// Options of the wire between the cards.
 #[derive(Args, Clone, Debug, Default)]
 pub struct WireArgs {
-    /// How packets travel: `fast`, or `exact` as RoCEv2 frames byte for byte (default fast, or what
-    /// the running net has)
+    /// How packets travel: `fast`, or `exact` as RoCEv2 frames byte for byte (default for a new
+    /// net: fast)
     #[arg(long, value_name = "WIRE")]
     pub wire: Option<Wire>,
     /// Faults of the exact wire, as loss=0.01,seed=7 or "drop data qp=17 nth=3, down=2ms..5ms", or @FILE with such
-    /// parts; docs/faults.md has the grammar
-    #[arg(long, value_name = "FAULTS", value_parser = faults)]
+    /// parts (--help says more)
+    #[arg(long, long_help = FAULTS, value_name = "FAULTS", value_parser = faults)]
     pub fault: Option<Faults>,
-    /// Largest path MTU of the ports: 256, 512, 1024, 2048 or 4096 (default 4096, with --clock virtual
-    /// that of the card's profile, or what the running net has)
+    /// Largest path MTU of the ports: 256, 512, 1024, 2048 or 4096 (default for a new net: 4096, in
+    /// simulated time that of the card's profile)
     #[arg(long, value_name = "BYTES", value_parser = mtu)]
     pub mtu: Option<u32>,
     /// Response time-out of the connection manager, 4.096 us * 2^N (default 20, about 4 s, as in Linux)
@@ -29,11 +47,11 @@ pub struct WireArgs {
     /// What a port is connected to, as verbena0/1=MEDIUM, or 0=MEDIUM for short (port 1 if none is named): `net`, the other ports
     /// of the net, which is the default; `udp:ADDRESS`, RoCEv2 in UDP from and to this address of the machine; Ethernet frames
     /// as `dgram:LOCAL,REMOTE` between two UNIX sockets, `stream:SOCKET` to who connects, at the other end of `tap:INTERFACE`, or on
-    /// the link of `packet:INTERFACE`. Again for other ports
+    /// the link of `packet:INTERFACE`; may be repeated
     #[arg(long, value_name = "PORT=MEDIUM")]
     pub port: Vec<PortSpec>,
     /// A further address of a port, as verbena0/1=ADDRESS or 0=ADDRESS, then ,vlan=N if it is in a VLAN: an entry of its GID
-    /// table, whose packets have a tag. Again for others
+    /// table, whose packets have a tag; may be repeated
     #[arg(long, value_name = "PORT=ADDRESS[,vlan=N]")]
     pub gid: Vec<GidSpec>,
     /// Every address has a GID of RoCE version 1, too, after those of version 2
@@ -51,10 +69,10 @@ pub struct WireArgs {
     /// Record all frames of the net in a new pcap file, for Wireshark
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
-    /// Bytes of each frame that are recorded
+    /// With --pcap: bytes of each frame that are recorded (default: all)
     #[arg(long, value_name = "BYTES", requires = "pcap", value_parser = clap::value_parser!(u32).range(1..=65_535))]
     pub snaplen: Option<u32>,
-    /// Record what card N sends and receives, when it does, instead of all frames as they are sent
+    /// With --pcap: record what card N sends and receives, when it does, instead of all frames as they are sent
     #[arg(long, value_name = "N", requires = "pcap", value_parser = clap::value_parser!(u8).range(0..=15))]
     pub pcap_at: Option<u8>,
 }

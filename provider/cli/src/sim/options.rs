@@ -45,7 +45,7 @@ pub struct SimArgs {
     /// Chooses the permutation, the switches' marks (unless --switch has a seed), and the flows that share a cable
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Card profile: a name of `verbena card list`, or a .toml file
+    /// Card profile: a name of `verbena card list`, or a file: a path with a `/`, or a name that ends in .toml
     #[arg(long, value_name = "PROFILE", default_value = "cx5-25g", value_parser = card::profile_name)]
     card: String,
     /// Path MTU in bytes: 256, 512, 1024, 2048 or 4096 (default: the profile's)

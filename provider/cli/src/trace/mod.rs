@@ -32,7 +32,7 @@ use crate::args::Clock;
 /// Options of `verbena trace`; those after TEST are perftest's own.
 #[derive(Args)]
 pub struct TraceArgs {
-    /// Directory for what is written (default ./verbena-trace)
+    /// Directory for what is written
     #[arg(long, short, value_name = "DIR", default_value = "verbena-trace")]
     out: PathBuf,
     /// What to write: the phase budget, that of each message, a Perfetto/Chrome trace, a waveform dump
