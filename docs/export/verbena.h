@@ -223,7 +223,7 @@
 /* Multicast packets received. (RO, 8 bytes) */
 #define VERBENA_PORT_REG_RX_MULTICAST UINT32_C(0x158)
 #define VERBENA_PORT_REG_RX_MULTICAST_RESET UINT64_C(0x0)
-/* Sequence numbers that requests take again: of a READ those of its answer. (RO, 8 bytes) */
+/* PSNs of requests that are sent again; a READ counts those of its response. (RO, 8 bytes) */
 #define VERBENA_PORT_REG_RETRANSMITS UINT32_C(0x160)
 #define VERBENA_PORT_REG_RETRANSMITS_RESET UINT64_C(0x0)
 /* Time-outs of a QP that waited for an acknowledgement. (RO, 8 bytes) */

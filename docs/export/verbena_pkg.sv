@@ -208,7 +208,7 @@ package verbena_pkg;
   // Multicast packets received. (RO, 8 bytes)
   localparam logic [31:0] PORT_REG_RX_MULTICAST = 32'h158;
   localparam logic [63:0] PORT_REG_RX_MULTICAST_RESET = 64'h0;
-  // Sequence numbers that requests take again: of a READ those of its answer. (RO, 8 bytes)
+  // PSNs of requests that are sent again; a READ counts those of its response. (RO, 8 bytes)
   localparam logic [31:0] PORT_REG_RETRANSMITS = 32'h160;
   localparam logic [63:0] PORT_REG_RETRANSMITS_RESET = 64'h0;
   // Time-outs of a QP that waited for an acknowledgement. (RO, 8 bytes)

@@ -74,7 +74,7 @@ registers! {
         TX_MULTICAST tx_multicast (RO u64 @ 0x150) = 0;
         /// Multicast packets received.
         RX_MULTICAST rx_multicast (RO u64 @ 0x158) = 0;
-        /// Sequence numbers that requests take again: of a READ those of its answer.
+        /// PSNs of requests that are sent again; a READ counts those of its response.
         RETRANSMITS retransmits (RO u64 @ 0x160) = 0;
         /// Time-outs of a QP that waited for an acknowledgement.
         ACK_TIMEOUTS ack_timeouts (RO u64 @ 0x168) = 0;

@@ -49,8 +49,9 @@ impl Qp {
         ahead >= 0 && ahead < psn::diff(self.sent(), self.req.una)
     }
 
-    /// Sending goes back to the oldest PSN that is not acknowledged.
-    pub fn go_back(&mut self) {
+    /// Sending goes back to the oldest PSN that is not acknowledged. Returns how many PSNs are sent again.
+    pub fn go_back(&mut self) -> u64 {
+        let again = psn::diff(self.req.psn, self.req.una).max(0) as u64;
         let now = self.req.cur.wrapping_add((self.req.cur_offset != 0) as u32);
         let begun = if self.begun_before(now) { self.req.begun } else { now };
         (self.req.sent, self.req.begun) = (self.sent(), begun);
@@ -58,11 +59,12 @@ impl Qp {
         self.req.again = less(self.req.cur, begun).into();
         self.req.rd_out = 0;
         self.req.rewinds = self.req.rewinds.wrapping_add(1);
+        again
     }
 
-    /// The WQE at this index, whose first packet has this PSN, was begun and cannot be sent: it is the next to send.
+    /// After sending went back: the WQE at this index, whose first packet has this PSN, was begun and cannot be sent. It is the next
+    /// to send.
     pub fn stop_at(&mut self, index: u32, psn: u32) {
-        self.go_back();
         (self.req.cur, self.req.psn, self.req.cur_offset) = (index, psn, 0);
         self.req.again = less(index, self.req.begun).into();
     }
@@ -102,7 +104,7 @@ mod tests {
         let mut qp: Qp = zeroed();
         (qp.sq_mask, qp.mtu_log) = (7, 10);
         (qp.req.cur, qp.req.psn) = (2, 2);
-        qp.go_back();
+        assert_eq!(qp.go_back(), 2);
         assert_eq!((qp.req.cur, qp.req.psn, qp.sent()), (0, 0, 2));
         (qp.req.cur, qp.req.psn, qp.req.pending_status) = (1, 1, 4);
         // The answer to what was sent first.

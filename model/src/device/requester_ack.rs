@@ -75,7 +75,7 @@ impl Device {
         if index == qp.req.ci {
             return self.fail_send(q, CqeStatus::LOC_PROT_ERR, Syndrome::LOCAL_DMA, env);
         }
-        self.forget_answers(q);
+        self.go_back(q);
         self.qps[q].stop_at(index, first);
         self.send_error(q, DmaFault.into(), env);
     }
@@ -303,12 +303,25 @@ impl Device {
 
     /// Goes back to the oldest unacknowledged PSN.
     pub(super) fn rewind(&mut self, q: usize, env: &mut impl Env) {
-        let resent = psn::diff(self.qps[q].req.psn, self.qps[q].req.una).max(0) as u64;
-        let own = self.qps[q].port.port as usize;
-        self.counters[own].add(port::RETRANSMITS, resent);
-        self.forget_answers(q);
-        self.qps[q].go_back();
+        self.go_back(q);
         env.send_later(self.id, q as u16);
+    }
+
+    /// See [`Qp::go_back`].
+    fn go_back(&mut self, q: usize) {
+        self.forget_answers(q);
+        let again = self.qps[q].go_back();
+        self.counters[usize::from(self.qps[q].port.port)].add(port::RETRANSMITS, again);
+    }
+
+    /// A request was on its way out when sending went back, and does not leave: from its packet `from` on it is not sent again.
+    pub(crate) fn not_again(&mut self, q: usize, p: &Packet, from: u32) {
+        let qp = &self.qps[q];
+        let psns = match p.operation {
+            Operation::ReadRequest => qp.packets(p.dma_len),
+            _ => p.count - from,
+        };
+        self.counters[usize::from(qp.port.port)].add(port::RETRANSMITS, u64::from(psns).wrapping_neg());
     }
 
     /// An answer is missing before one that has arrived (implied NAK, IB spec 9.7.5.1.5): go back. Later ones that
@@ -348,8 +361,7 @@ impl Device {
         self.timers.arm(q, &mut self.qps, at);
         env.timer(at);
         // Nothing is sent until the timer; what was sent after the refused packet is lost.
-        self.forget_answers(q);
-        self.qps[q].go_back();
+        self.go_back(q);
     }
 
     /// Progress was made: the retry counters and the timer start again.

@@ -181,6 +181,7 @@ impl Engine<'_> {
                 let job = sim.jobs.get(flow.head - 1);
                 let (train, issued) = (job.packet.get(), job.issued);
                 self.never_leaves(&train, issued);
+                self.world.cards[card as usize].not_again(qp.into(), &train, issued);
                 let sim = &mut *self.env.sim;
                 let c = &mut sim.cards[card as usize];
                 leave_round(&mut c.ports[port as usize], &mut c.qps);

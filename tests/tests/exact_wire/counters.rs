@@ -1,5 +1,6 @@
 //! What a port counts is what passes it: a capture at the port sees the same packets and bytes, whatever becomes of them.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use driver::{AttrMask, QpAttr, SendWr};
@@ -144,4 +145,31 @@ fn ports_count_all_that_passes_them() {
             }
         }
     }
+}
+
+/// Sending goes back before all has left that it takes again: that leaves once.
+#[test]
+fn retransmits_are_what_leaves_again() {
+    let clock = Some(Profile::load("cx5-25g").expect("a profile of our own").profile);
+    let net = Net::with(NetOptions { clock, ..exact("drop data p=0.01; seed=5") });
+    let (a, b) = (net.open(0), net.open(1));
+    let port = Some(PortId { card: 0, port: 0 });
+    let mut capture =
+        LiveCapture::begin(&net.socket(), &View { port, qpn: None, snaplen: 9000 }).expect("a capture");
+    let (x, y) = connect(&a, &b, Options::default());
+    let (mut left, mut seen) = (0, BTreeSet::new());
+    for round in 0..20 {
+        x.post(&[x.remote(round, WqeOpcode::WRITE, &[x.sge(0, 200_000)], &y, 300_000)]);
+        x.expect(round);
+        let each = |frame: &model::link::live::Seen, bytes: &[u8]| {
+            if !frame.received {
+                left += 1;
+                seen.insert(frame::decode(bytes).expect("a packet").headers.bth.psn);
+            }
+        };
+        capture.take(each).expect("a ring");
+    }
+    let again = left - seen.len() as u64;
+    assert!(again > 20, "{again}");
+    assert_eq!(x.counter("RETRANSMITS"), again);
 }

@@ -129,8 +129,7 @@ impl<S: Borrow<Segment>> Threads<S> {
                 .any(|a| a.member != member && a.state != State::Blocked && a.state.takes_part());
             let now = sim.latest();
             let go_on = now - *since.get_or_insert(now) >= BESIDE;
-            let joined =
-                (!others || go_on || tries == 0).then(|| sim.join(member, std::process::id(), tid));
+            let joined = (!others || go_on || tries == 0).then(|| sim.join(member, std::process::id(), tid));
             if let (Some(Some(at)), true) = (joined, others && go_on) {
                 held.actor(at).clock.store(now.next_multiple_of(BESIDE), Ordering::Release);
             }
