@@ -15,10 +15,9 @@ use crate::env::Env;
 use crate::packet::{Payload, PortId};
 use crate::steering::{Copies, Copy, Fields, Taken};
 use crate::wire::checksum::Checksums;
-use crate::wire::{ethernet, psn, Ethernet};
+use crate::wire::ethernet::{self, MIN_FRAME};
+use crate::wire::{psn, Ethernet};
 
-/// Bytes of the shortest frame without its check sequence. The MAC pads shorter ones with zeros (IEEE 802.3 4.2.8).
-pub(super) const MIN_FRAME: usize = 60;
 /// How long a receiver without receive WQEs holds the wire (ns).
 pub(crate) const PATIENCE: u64 = 100_000_000;
 

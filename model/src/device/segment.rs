@@ -4,12 +4,13 @@
 use fpga_regs::{CqeStatus, Syndrome, MAX_FRAME, MAX_TSO_HEADER};
 
 use super::gather::{malformed, LocalError};
-use super::raw::{with_room, Outgoing, Part, MIN_FRAME};
+use super::raw::{with_room, Outgoing, Part};
 use super::wqe::Wqe;
 use super::Device;
 use crate::env::Env;
+use crate::wire::ethernet::{self, MIN_FRAME};
 use crate::wire::segments::{self, Template};
-use crate::wire::{ethernet, Ethernet};
+use crate::wire::Ethernet;
 
 /// Most bytes of a message that is cut into frames.
 pub(super) const MAX_TSO: u32 = 1 << 16;

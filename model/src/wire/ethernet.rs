@@ -15,6 +15,9 @@ pub const ETHERTYPE_SERVICE: u16 = 0x88a8;
 /// Most tags of a frame that are passed to find what is behind them.
 pub const MOST_TAGS: usize = 2;
 
+/// Bytes of the shortest frame without its check sequence. The sender's MAC pads shorter ones with zeros (IEEE 802.3 4.2.8).
+pub const MIN_FRAME: usize = 60;
+
 /// Bytes of the two addresses, behind which tags are.
 pub const ADDRESSES: usize = 12;
 

@@ -119,29 +119,31 @@ fn a_peer_may_send_anything() {
     assert_eq!(answered(), mac);
 }
 
-/// Frames that are longer than any of Ethernet's are no frames, whoever asks for them with their check sequences.
+/// What is longer than any frame of Ethernet or shorter than its header is none, whoever asks for all, with their check sequences.
+/// The peer need not pad frames, and the port does.
 #[test]
-fn no_frame_is_longer_than_the_longest() {
+fn no_frame_is_longer_than_the_longest_or_shorter_than_the_shortest() {
     let directory = tempfile::tempdir().expect("a directory");
     let [port, peer] = ["port", "peer"].map(|name| directory.path().join(name));
     let socket = UnixDatagram::bind(&peer).expect("a socket");
     let net = net(1, &format!("0=dgram:{},{}", port.display(), peer.display()));
     let card = net.open(0);
-    let options = Options { qp_type: QpType::RAW_PACKET, bytes: 1 << 16, ..Options::default() };
+    let options = Options { qp_type: QpType::RAW_PACKET, bytes: 1 << 17, ..Options::default() };
     let y = Peer::tuned(&card, options, None, |init| init.offloads.scatter_fcs = true);
     y.init();
     y.rtr(0, [0; 16], 0);
     let everything = FlowContext::new().with_port(1).with_kind(FlowKind::ALL_DEFAULT);
     let _flow = y.qp.create_flow(&everything).expect("a rule");
-    for (n, length) in [9601, 9600, 30_000, 60].into_iter().enumerate() {
-        y.recv(n as u64, &[y.sge(0, 1 << 16)]);
-        let mut frame = vec![0xff; length];
+    for (n, length) in [9601, 0, 9600, 1, 13, 30_000, 14, 60].into_iter().enumerate() {
+        y.recv(n as u64, &[y.sge(n << 14, 1 << 14)]);
+        let mut frame = vec![0xff; length.max(14)];
         frame[6..14].copy_from_slice(&[2, 0, 0, 0, 0, 0x64, 0x88, 0xb5]);
-        socket.send_to(&frame, &port).expect("the port's socket");
+        socket.send_to(&frame[..length], &port).expect("the port's socket");
     }
-    let came = [0, 1].map(|n| y.expect(n).byte_len);
-    assert_eq!(came, [9604, 64], "with their check sequences");
-    assert_eq!(y.counter("rx_malformed"), 2);
+    let came = [0, 1, 2].map(|n| y.expect(n).byte_len);
+    assert_eq!(came, [9604, 64, 64], "with their check sequences");
+    assert!(y.buffer[1 << 14..][14..60] == [0; 46], "padding");
+    assert_eq!(y.counter("rx_malformed"), 5);
 }
 
 #[test]

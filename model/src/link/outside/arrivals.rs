@@ -6,7 +6,8 @@ use super::area::Drop;
 use crate::address::Gid;
 use crate::link::frames::{self, LONGEST_FRAME};
 use crate::packet::{Packet, PortId};
-use crate::wire::{DropReason, Frame, Path};
+use crate::wire::ethernet::MIN_FRAME;
+use crate::wire::{DropReason, Ethernet, Frame, Path};
 
 /// Bytes that one call of a receiver reads at most.
 pub const ROOM: usize = 1 << 16;
@@ -134,10 +135,16 @@ impl Arrivals {
         self.drop(why, 1);
     }
 
-    /// Takes a frame that is no packet for the port, but perhaps for who asks for whole frames, if it is one.
-    pub fn take_whole(&mut self, bytes: Range<usize>) {
-        if bytes.len() > LONGEST_FRAME {
+    /// Takes a frame that is no packet for the port, but perhaps for who asks for whole frames, if it is one. One that its sender
+    /// has not padded, as QEMU and TAP interfaces do not, is padded: the bytes up to [`MIN_FRAME`] are room for that.
+    pub fn take_whole(&mut self, mut bytes: Range<usize>) {
+        if !(Ethernet::BYTES..=LONGEST_FRAME).contains(&bytes.len()) {
             return self.drop(Drop::Malformed, 1);
+        }
+        let padded = bytes.end.max(bytes.start + MIN_FRAME);
+        if let Some(padding) = self.bytes.get_mut(bytes.end..padded) {
+            padding.fill(0);
+            bytes.end = padded;
         }
         if self.observed {
             self.came.push((bytes.clone(), None));

@@ -32,6 +32,7 @@ use crate::link::frames::LONGEST_FRAME;
 use crate::packet::PortId;
 use crate::panics::lock;
 use crate::segment::now_ns;
+use crate::wire::ethernet::MIN_FRAME;
 use crate::wire::{frame, Path};
 
 /// Room for the frames that processes have sent and the keeper's thread has not taken.
@@ -325,7 +326,7 @@ impl EthernetReceiver {
                 true => into.take(port, range, frame::decode),
                 false => into.take_whole(range),
             }
-            start += len;
+            start += len.max(MIN_FRAME);
         }
         Ok(true)
     }

@@ -254,3 +254,27 @@ fn a_question_is_answered() {
     opened.receiver.forward();
     assert_eq!(found(&mut opened), [ip]);
 }
+
+/// As a real MAC has them: what is shorter than its header is no frame, and senders pad what is shorter than the least length.
+/// QEMU and TAP interfaces do not.
+#[test]
+fn short_frames_are_padded_or_dropped() {
+    let lengths = [0, 1, 13, 14, 42, 59, 60, 61];
+    let mut left = lengths.into_iter();
+    let receive = move |into: &mut [u8]| {
+        // Of what was there before nothing is to be seen.
+        into.fill(0xee);
+        let next = left.next();
+        next.into_iter().for_each(|len| into[..len].fill(7));
+        Ok(next)
+    };
+    let mut opened = port(|_: &[u8]| Ok(()), receive);
+    let mut arrivals = Arrivals::default();
+    arrivals.clear(true);
+    receive_all(&mut opened, &mut arrivals);
+    let padded = |&len: &usize| [vec![7; len], vec![0; 60_usize.saturating_sub(len)]].concat();
+    let expected: Vec<_> = lengths[3..].iter().map(padded).collect();
+    assert_eq!(arrivals.whole().collect::<Vec<_>>(), expected);
+    assert_eq!(arrivals.came().map(|(bytes, _)| bytes).collect::<Vec<_>>(), expected);
+    assert_eq!(arrivals.dropped().collect::<Vec<_>>(), [(Drop::Malformed, 3)]);
+}

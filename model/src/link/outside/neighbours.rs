@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use crate::address::Gid;
 use crate::wire::arp::ETHERTYPE_ARP;
-use crate::wire::ethernet::ETHERTYPE_IPV6;
+use crate::wire::ethernet::{ETHERTYPE_IPV6, MIN_FRAME};
 use crate::wire::ndp::{self, Discovery};
 use crate::wire::path::{gid_to_ipv4, ipv4_to_gid, multicast_mac};
 use crate::wire::{Arp, Ethernet};
@@ -25,8 +25,6 @@ const WAITING: usize = 32 << 20;
 const FEW: usize = 16;
 /// Neighbours that are remembered; more push out the one that was used longest ago.
 const MOST: usize = 1024;
-/// Ethernet's least length, without the frame check sequence.
-const SHORTEST: usize = 60;
 
 const EVERYBODY: [u8; 6] = [0xff; 6];
 /// ff02::1: all hosts of the link.
@@ -376,7 +374,7 @@ fn put(ethernet: &Ethernet, body: &[u8], out: &mut impl FnMut(&[u8])) {
     let len = ethernet.header_len() + body.len();
     if let Some(rest) = ethernet.encode(&mut frame) {
         rest[..body.len()].copy_from_slice(body);
-        out(&frame[..len.max(SHORTEST)]);
+        out(&frame[..len.max(MIN_FRAME)]);
     }
 }
 
