@@ -37,8 +37,16 @@ pub fn mac_text(mac: [u8; 6]) -> String {
 }
 
 /// EUI-64 of a MAC address (RFC 4291 appendix A).
-pub fn eui64(mac: [u8; 6]) -> [u8; 8] {
+fn eui64(mac: [u8; 6]) -> [u8; 8] {
     [mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]]
+}
+
+/// The link-local IPv6 address of a MAC address (RFC 4291 2.5.6).
+pub fn link_local(mac: [u8; 6]) -> Gid {
+    let mut gid = [0; 16];
+    gid[..2].copy_from_slice(&[0xfe, 0x80]);
+    gid[8..].copy_from_slice(&eui64(mac));
+    gid
 }
 
 /// The GUIDs of a net's cards.
@@ -83,12 +91,7 @@ impl Guids {
 /// The others are empty.
 pub fn gid(port: PortId, index: u8) -> Gid {
     match index {
-        0 => {
-            let mut gid = [0u8; 16];
-            gid[..2].copy_from_slice(&[0xfe, 0x80]);
-            gid[8..].copy_from_slice(&eui64(port.mac()));
-            gid
-        }
+        0 => link_local(port.mac()),
         1 => {
             let at = u32::from(port.card) + 1;
             let [_, second, third, fourth] =

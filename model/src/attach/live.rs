@@ -15,7 +15,7 @@ use crate::segment::Segment;
 pub struct LiveCapture {
     joined: Joined,
     index: usize,
-    ports: Vec<PortId>,
+    ports: Vec<(PortId, [u8; 6])>,
 }
 
 impl LiveCapture {
@@ -28,13 +28,19 @@ impl LiveCapture {
             // Queue pairs run with all the cards from now on.
             world.void_islands();
             let index = joined.net().link.begin_live(member, view).ok_or(OpenError::TooManyCaptures)?;
-            Ok::<_, OpenError>((index, world.ports().collect()))
+            Ok::<_, OpenError>((
+                index,
+                world
+                    .ports()
+                    .map(|port| (port, world.cards[usize::from(port.card)].mac(port.port)))
+                    .collect(),
+            ))
         })??;
         Ok(LiveCapture { joined, index, ports })
     }
 
-    /// The ports of the net.
-    pub fn ports(&self) -> &[PortId] {
+    /// The ports of the net, and their Ethernet addresses.
+    pub fn ports(&self) -> &[(PortId, [u8; 6])] {
         &self.ports
     }
 

@@ -120,8 +120,13 @@ impl Notes {
         world.name_cards(self.1, if self.0.is_empty() { 0 } else { salt() });
         for Note { port, setting, gids, link, .. } in &self.0 {
             let frames = setting.kind == outside::Kind::Ethernet;
-            let (no_link, window) = ((!link).into(), setting.window);
-            let outside = Outside { on: true.into(), frames: frames.into(), no_link, window };
+            let outside = Outside {
+                on: true.into(),
+                frames: frames.into(),
+                no_link: (!link).into(),
+                mac: setting.mac,
+                window: setting.window,
+            };
             world.connect_outside(*port, outside, gids);
         }
     }

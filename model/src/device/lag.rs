@@ -93,7 +93,7 @@ impl Device {
             return Err(IN_USE);
         }
         self.with_links(env, |card, env| {
-            let (system, now) = (PortId { card: card.id, port: 0 }.mac(), env.now());
+            let (system, now) = (card.mac(0), env.now());
             card.lag = Lag { mode: to.mode().0, select: to.select().0, rate: to.rate().0, ..Lag::default() };
             let links = [0, 1].map(|port| card.has_link(port));
             card.lag.lacp.begin(system, to.rate(), links, now);
@@ -194,7 +194,7 @@ impl Device {
         for port in 0..PORTS as u8 {
             if let Some((actor, partner)) = self.lag.lacp.take(port.into(), now) {
                 let from = PortId { card: self.id, port };
-                self.send_slow(from, &pdu::frame(from.mac(), &actor, &partner), env);
+                self.send_slow(from, &pdu::frame(self.mac(port), &actor, &partner), env);
             }
         }
         self.lacp_due = self.lag.lacp.run(now).unwrap_or(0);
@@ -230,7 +230,7 @@ impl Device {
             }
             Some(Slow::Marker) => {
                 let from = PortId { card: self.id, port };
-                if let Some(answer) = pdu::marker_answer(from.mac(), frame) {
+                if let Some(answer) = pdu::marker_answer(self.mac(port), frame) {
                     self.send_slow(from, &answer, env);
                 }
             }

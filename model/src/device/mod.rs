@@ -136,6 +136,8 @@ pub struct Outside {
     pub frames: Flag,
     /// It has no link.
     pub no_link: Flag,
+    /// The port's Ethernet address there.
+    pub mac: [u8; 6],
     /// Bytes that a queue pair may have in flight there.
     pub window: u32,
 }
@@ -305,7 +307,7 @@ impl crate::plain::Plain for Counters {}
 
 plain! {
     PortSetting { mtu, mbps }
-    Outside { on, frames, no_link, window }
+    Outside { on, frames, no_link, mac, window }
     Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, outside, cables, lag, lacp_due, links_changed, pauses, guids, salt, gids, counters, timers, tables, functions, xrc_domains, xrcds, holds, pds, mcast, rules, indirections, parts, reorder, cqs, srqs, keys, qps }
     Tables { pd, key, cq, srq, qp, function, xrcd, hold, indirection }
 }

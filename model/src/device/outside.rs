@@ -13,6 +13,14 @@ use crate::link::outside::MAX_FRAMES;
 use crate::packet::{PortId, PORTS};
 
 impl Device {
+    /// The Ethernet address of a port: others know it by that.
+    pub fn mac(&self, port: u8) -> [u8; 6] {
+        match &self.outside[usize::from(port) % PORTS] {
+            outside if outside.on.get() => outside.mac,
+            _ => PortId { card: self.id, port }.mac(),
+        }
+    }
+
     /// Whether a port, from 1, has no whole frames: its medium carries RoCE alone.
     pub(super) fn lacks_frames(&self, port: u8) -> bool {
         let outside = self.outside[usize::from(port.wrapping_sub(1)) % PORTS];

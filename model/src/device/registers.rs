@@ -169,7 +169,7 @@ impl Device {
                 link.with_changes(changes).0 as u64
             }
             port::SPEED => self.port.mbps.into(),
-            port::MAC => mac_to_u64(id.mac()),
+            port::MAC => mac_to_u64(self.mac(id.port)),
             port::MTU => self.port.mtu.into(),
             port::MTU_MAX => MTU_MAX,
             port::GID_COUNT => GID_TABLE_LEN as u64,

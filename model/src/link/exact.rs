@@ -11,7 +11,7 @@ use super::faults::Time;
 use super::late::{End, Held, Way};
 use super::live::Seen;
 use super::medium::{self, Medium, Passage};
-use super::outside::{self, Outbox};
+use super::outside::{self, Outbox, OutsidePort};
 use super::{frames, route};
 use crate::bonds;
 use crate::device::MULTICAST_QPN;
@@ -214,7 +214,8 @@ impl WireEnd {
     /// what is known of them.
     #[cold]
     pub(crate) fn arrived(&mut self, area: &LinkArea, port: PortId, (bytes, way): (&[u8], Option<&Path>)) {
-        let made = way.map(|way| frame::around(&Path { dst_mac: port.mac(), ..*way }, bytes));
+        let dst_mac = area.outside().port(port).map_or(port.mac(), OutsidePort::mac);
+        let made = way.map(|way| frame::around(&Path { dst_mac, ..*way }, bytes));
         let bytes = made.as_deref().unwrap_or(bytes);
         // A damaged one has queue pairs, too, if they can be read.
         let headers = frame::decode_with(bytes, Icrc::Off).map(|frame| frame.headers);

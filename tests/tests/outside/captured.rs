@@ -135,7 +135,9 @@ fn what_nobody_takes_is_captured_as_it_came() {
         stranger.send_to(body, (here, 4791)).expect("sent");
     }
     let frames = expect_frames(&capture, bodies.len());
+    let mac = card.query_port(1).expect("a port").mac;
     for (body, frame) in bodies.iter().zip(&frames) {
+        assert_eq!(frame[..6], mac, "the port's");
         assert_eq!(frame[14 + 12..14 + 20], [away.octets(), here.octets()].concat(), "from and to");
         assert_eq!(frame[14 + 20..][..4], [sport.to_be_bytes(), 4791u16.to_be_bytes()].concat(), "the ports");
         assert_eq!(frame[14 + 20 + 8..], **body);

@@ -83,7 +83,7 @@ fn a_peer_may_send_anything() {
     let socket = UnixDatagram::bind(&peer).expect("a socket");
     socket.set_read_timeout(Some(Duration::from_millis(100))).expect("a limit");
     let net = net(1, &format!("0=dgram:{},{}", port.display(), peer.display()));
-    let _card = net.open(0);
+    let card = net.open(0);
     let answered = || {
         let until = Instant::now() + LIMIT;
         let mut frame = [0; 5000];
@@ -99,6 +99,12 @@ fn a_peer_may_send_anything() {
         }
     };
     let mac = answered();
+    // All who ask get the same one: whoever makes frames of the port's, and whoever has it from the link-local address.
+    assert_eq!(card.query_port(1).expect("a port").mac, mac);
+    let [a, b, c, d, e, f] = mac;
+    assert_eq!(card.gid(1, 0).expect("a GID")[8..], [a ^ 2, b, c, 0xff, 0xfe, d, e, f]);
+    let inside = card.query_port(2).expect("a port").mac;
+    assert_eq!(inside, [2, 0x56, 0x42, 0, 0, 1], "of one that leads nowhere else");
     let mut state = 1u64;
     let mut random = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use tests::stock::{need, verbena, Ended, Program, LIMIT};
+use tests::stock::{need, verbena, EalFiles, Ended, Program, LIMIT};
 use tests::unshare;
 
 /// Two nets on two TAP interfaces of a bridge of the kernel, in a network of the test's own; each byte is compared.
@@ -217,6 +217,36 @@ fn packet_sockets_get_frames_though_the_interface_does_not_cut() {
     assert_eq!(said.matches("200 iters in").count(), 2, "{said}");
 }
 
+/// DPDK's testpmd answers ARP and pings from its port's MAC, by which frames come to the port.
+#[test]
+fn a_program_has_the_mac_of_the_link() {
+    need("dpdk-testpmd");
+    need("ping");
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = r#"
+        ip tuntap add tap0 mode tap
+        ip link set tap0 up
+        ip addr add 192.0.3.1/24 dev tap0
+        mkfifo keys
+        pings() {
+            "$VERBENA" run -q --net "${1%:*}" --port "0=$1" -- dpdk-testpmd --no-huge -m 128 -l 0,1 --file-prefix "$PREFIX" \
+                --vdev net_verbena0 -- --no-mlockall --total-num-mbufs=4096 --forward-mode=icmpecho --auto-start \
+                <keys >out 2>&1 &
+            program=$!
+            # It ends at the end of its input.
+            exec 9>keys
+            $3 ping -q -c 3 -i 0.2 -w 60 "$2" || { cat out; false; }
+            exec 9>&-
+            wait $program || { cat out; false; }
+            echo "$2 answers"
+        }
+        pings packet:eth0 192.0.2.3 on_two
+        pings tap:tap0 192.0.3.3
+    "#;
+    let said = in_own_network(&[TWO_KERNELS, script].concat(), directory.path(), 3 * LIMIT);
+    assert_eq!(said.matches(" answers\n").count(), 2, "{said}");
+}
+
 /// Asks for 10.107.0.1 in VLAN 107, by a tag of the EtherType that is its argument: for long in the customers' VLAN, where there
 /// is an answer, and for two seconds in that of a provider.
 const ASK: &str = "
@@ -264,6 +294,8 @@ fn in_own_network(script: &str, directory: &Path, limit: Duration) -> String {
 }
 
 fn attempt(script: &str, directory: &Path, limit: Duration) -> Ended {
+    // Of DPDK's programs.
+    let files = EalFiles::new();
     let mut command = unshare(&["--net", "bash", "-c", script]);
     command
         .current_dir(directory)
@@ -271,6 +303,7 @@ fn attempt(script: &str, directory: &Path, limit: Duration) -> Ended {
         .env("ASK", ASK)
         .env("PEER", PEER)
         .env("PINGPONG", PINGPONG)
+        .env("PREFIX", &files.prefix)
         .env("XDG_RUNTIME_DIR", directory);
     Program::start(command).wait(limit)
 }

@@ -40,7 +40,13 @@ fn with_port(work: impl FnOnce(&Arc<Runner>, &Arc<Runner>)) {
         let make = |world: &mut World, env: &mut WallEnv<'_>| {
             world.connect_outside(
                 PORT,
-                Outside { on: true.into(), frames: false.into(), no_link: false.into(), window: 1 << 20 },
+                Outside {
+                    on: true.into(),
+                    frames: false.into(),
+                    no_link: false.into(),
+                    mac: setting.mac,
+                    window: setting.window,
+                },
                 &[GidEntry::new(here())],
             );
             for (q, qp_type) in [(RC, QpType::RC), (UC, QpType::UC)] {

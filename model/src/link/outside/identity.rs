@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::address::{eui64, gid, Gid, Guids};
+use crate::address::{gid, link_local, Gid, Guids};
 use crate::packet::PortId;
 
 /// The GUIDs of a net's cards, of which a port leads outside: they follow from the machine, its name and the net's socket, so
@@ -23,9 +23,7 @@ pub fn guids(net: &Path) -> Guids {
 /// The GIDs of a port that is a host of its own on a link: link-local by its Ethernet address, and the IPv4 address that it
 /// has in a net.
 pub fn own_gids(guids: Guids, port: PortId) -> [Gid; 2] {
-    let mut local = gid(port, 0);
-    local[8..].copy_from_slice(&eui64(guids.mac(port)));
-    [local, gid(port, 1)]
+    [link_local(guids.mac(port)), gid(port, 1)]
 }
 
 #[cfg(test)]

@@ -43,22 +43,22 @@ impl File {
             true => Box::new(io::stdout().lock()),
             false => Box::new(std::fs::File::create(path).with_context(|| format!("-w {}", path.display()))?),
         };
-        let ports = match view.port {
-            Some(port) => vec![port],
-            None => capture.ports().to_vec(),
-        };
+        let seen = |port: PortId| view.port.is_none_or(|only| port == only);
+        let all = capture.ports().iter().copied();
+        let ports: Vec<_> = all.filter(|&(port, _)| seen(port)).collect();
         let failed = |error| failed(path, error);
         let mut writer = PcapNgWriter::new(BufWriter::with_capacity(1 << 16, out)).map_err(failed)?;
-        for &port in &ports {
+        for &(port, mac) in &ports {
             let options = vec![
                 InterfaceDescriptionOption::IfName(Cow::Owned(PortName(port).to_string())),
-                InterfaceDescriptionOption::IfMacAddr(Cow::Owned(port.mac().to_vec())),
+                InterfaceDescriptionOption::IfMacAddr(Cow::Owned(mac.to_vec())),
                 InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
             ];
             let block =
                 InterfaceDescriptionBlock { linktype: DataLink::ETHERNET, snaplen: view.snaplen, options };
             writer.write_pcapng_block(block).map_err(failed)?;
         }
+        let ports = ports.into_iter().map(|(port, _)| port).collect();
         let mut file = File { path: path.to_owned(), writer, ports, view: *view, left: false };
         file.flush()?;
         Ok(file)
