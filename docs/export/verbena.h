@@ -37,9 +37,9 @@
 /* Major version of this definition: software refuses another one. */
 #define VERBENA_VERSION_MAJOR UINT32_C(0x1)
 /* Minor version of this definition: a higher one only adds. */
-#define VERBENA_VERSION_MINOR UINT32_C(0x1)
+#define VERBENA_VERSION_MINOR UINT32_C(0x2)
 /* The register `VERSION`(super::VERSION) of this definition. */
-#define VERBENA_VERSION_VALUE UINT32_C(0x10001)
+#define VERBENA_VERSION_VALUE UINT32_C(0x10002)
 /* Bytes of BAR0 (64 bits, not prefetchable). */
 #define VERBENA_BAR0_BYTES UINT32_C(0x100000)
 /* The BAR that holds the MSI-X table and its pending bits. */
@@ -98,9 +98,9 @@
 /* Identity. (RO, 4 bytes) */
 #define VERBENA_GLOBAL_REG_ID UINT32_C(0x0)
 #define VERBENA_GLOBAL_REG_ID_RESET UINT32_C(0xf10a1bd4)
-/* Version of this definition; 1.1 is this one. (RO, 4 bytes) */
+/* Version of this definition; 1.2 is this one. (RO, 4 bytes) */
 #define VERBENA_GLOBAL_REG_VERSION UINT32_C(0x4)
-#define VERBENA_GLOBAL_REG_VERSION_RESET UINT32_C(0x10001)
+#define VERBENA_GLOBAL_REG_VERSION_RESET UINT32_C(0x10002)
 /* What the card can do. (RO, 8 bytes) */
 #define VERBENA_GLOBAL_REG_FEATURES UINT32_C(0x8)
 /* Serial number: the node GUID. (RO, 8 bytes) */
@@ -283,6 +283,9 @@
 /* Packets dropped because of a wrong P_Key. (RO, 8 bytes) */
 #define VERBENA_PORT_REG_RX_PKEY_ERRORS UINT32_C(0x1f8)
 #define VERBENA_PORT_REG_RX_PKEY_ERRORS_RESET UINT64_C(0x0)
+/* Packets and whole frames that were sent, but lost before they left: what the port leads to did not take them in time, or nobody there has the address that they are for. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_TX_DISCARDS UINT32_C(0x200)
+#define VERBENA_PORT_REG_TX_DISCARDS_RESET UINT64_C(0x0)
 
 /* ---- Registers: gid ---- */
 

@@ -19,9 +19,9 @@ package verbena_pkg;
   // Major version of this definition: software refuses another one.
   localparam logic [31:0] VERSION_MAJOR = 32'h1;
   // Minor version of this definition: a higher one only adds.
-  localparam logic [31:0] VERSION_MINOR = 32'h1;
+  localparam logic [31:0] VERSION_MINOR = 32'h2;
   // The register `VERSION`(super::VERSION) of this definition.
-  localparam logic [31:0] VERSION_VALUE = 32'h10001;
+  localparam logic [31:0] VERSION_VALUE = 32'h10002;
   // Bytes of BAR0 (64 bits, not prefetchable).
   localparam logic [31:0] BAR0_BYTES = 32'h100000;
   // The BAR that holds the MSI-X table and its pending bits.
@@ -80,9 +80,9 @@ package verbena_pkg;
   // Identity. (RO, 4 bytes)
   localparam logic [31:0] GLOBAL_REG_ID = 32'h0;
   localparam logic [31:0] GLOBAL_REG_ID_RESET = 32'hf10a1bd4;
-  // Version of this definition; 1.1 is this one. (RO, 4 bytes)
+  // Version of this definition; 1.2 is this one. (RO, 4 bytes)
   localparam logic [31:0] GLOBAL_REG_VERSION = 32'h4;
-  localparam logic [31:0] GLOBAL_REG_VERSION_RESET = 32'h10001;
+  localparam logic [31:0] GLOBAL_REG_VERSION_RESET = 32'h10002;
   // What the card can do. (RO, 8 bytes)
   localparam logic [31:0] GLOBAL_REG_FEATURES = 32'h8;
   // Serial number: the node GUID. (RO, 8 bytes)
@@ -268,6 +268,9 @@ package verbena_pkg;
   // Packets dropped because of a wrong P_Key. (RO, 8 bytes)
   localparam logic [31:0] PORT_REG_RX_PKEY_ERRORS = 32'h1f8;
   localparam logic [63:0] PORT_REG_RX_PKEY_ERRORS_RESET = 64'h0;
+  // Packets and whole frames that were sent, but lost before they left: what the port leads to did not take them in time, or nobody there has the address that they are for. (RO, 8 bytes)
+  localparam logic [31:0] PORT_REG_TX_DISCARDS = 32'h200;
+  localparam logic [63:0] PORT_REG_TX_DISCARDS_RESET = 64'h0;
 
   // ---- Registers: gid ----
 

@@ -13,7 +13,7 @@ registers! {
     Global: 0x1000 {
         /// Identity.
         ID id (RO Id: u32 @ 0x0000) = ID_VALUE;
-        /// Version of this definition; 1.1 is this one.
+        /// Version of this definition; 1.2 is this one.
         VERSION version (RO Version: u32 @ 0x0004) = VERSION_VALUE;
         /// What the card can do.
         FEATURES features (RO Features: u64 @ 0x0008);

@@ -12,7 +12,7 @@ constants! {
     /// Major version of this definition: software refuses another one.
     VERSION_MAJOR: u16 = 1;
     /// Minor version of this definition: a higher one only adds.
-    VERSION_MINOR: u16 = 1;
+    VERSION_MINOR: u16 = 2;
     /// The register [`VERSION`](super::VERSION) of this definition.
     VERSION_VALUE: u32 = (VERSION_MAJOR as u32) << 16 | VERSION_MINOR as u32;
     /// Bytes of BAR0 (64 bits, not prefetchable).

@@ -114,6 +114,10 @@ registers! {
         TX_SEGMENTED tx_segmented (RO u64 @ 0x1f0) = 0;
         /// Packets dropped because of a wrong P_Key.
         RX_PKEY_ERRORS rx_pkey_errors (RO u64 @ 0x1f8) = 0;
-        rest _rest 0x600;
+        /// Packets and whole frames that were sent, but lost before they left: what
+        /// the port leads to did not take them in time, or nobody there has the
+        /// address that they are for.
+        TX_DISCARDS tx_discards (RO u64 @ 0x200) = 0;
+        rest _rest 0x5f8;
     }
 }

@@ -107,7 +107,7 @@ pub(crate) use wqe::bytes;
 #[repr(C)]
 pub struct Counters([AtomicU64; COUNTERS]);
 
-const COUNTERS: usize = ((port::RX_PKEY_ERRORS - port::TX_PACKETS) / 8 + 1) as usize;
+const COUNTERS: usize = ((port::TX_DISCARDS - port::TX_PACKETS) / 8 + 1) as usize;
 
 impl Counters {
     /// The counter whose register has this offset in the port's block.

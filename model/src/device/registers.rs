@@ -174,7 +174,7 @@ impl Device {
             port::MTU_MAX => MTU_MAX,
             port::GID_COUNT => GID_TABLE_LEN as u64,
             port::PKEY => 0xffff,
-            port::TX_PACKETS..=port::RX_PKEY_ERRORS => self.counter(p as u8, at),
+            port::TX_PACKETS..=port::TX_DISCARDS => self.counter(p as u8, at),
             _ => 0,
         }
     }

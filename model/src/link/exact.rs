@@ -31,6 +31,8 @@ pub trait LinkEnv: Env {
     fn land(&mut self, bytes: &[u8]) -> Payload;
     /// A descriptor by which ports send to the outside of the segment.
     fn socket(&self, index: usize) -> Option<BorrowedFd<'_>>;
+    /// Counts packets that did not leave by a port to the outside.
+    fn unsent(&self, port: (PortId, &OutsidePort), count: u64);
 }
 
 /// One process's end of the wire: buffers, and frames that are held back. Empty between runs.

@@ -22,20 +22,21 @@ const fn sum(name: &'static str, registers: &'static [u32]) -> Counter {
 }
 
 /// The directory `counters`: data is counted in words of four bytes.
-pub const PORT: [Counter; 9] = [
+pub const PORT: [Counter; 10] = [
     sum("multicast_rcv_packets", &[port::RX_MULTICAST]),
     sum("multicast_xmit_packets", &[port::TX_MULTICAST]),
     Counter { unit: 4, ..sum("port_rcv_data", &[port::RX_BYTES]) },
     sum("port_rcv_errors", &[port::RX_ICRC_ERRORS, port::RX_MALFORMED]),
     sum("port_rcv_packets", &[port::RX_PACKETS]),
     Counter { unit: 4, ..sum("port_xmit_data", &[port::TX_BYTES]) },
+    sum("port_xmit_discards", &[port::TX_DISCARDS]),
     sum("port_xmit_packets", &[port::TX_PACKETS]),
     Counter { less: &[port::RX_MULTICAST], ..sum("unicast_rcv_packets", &[port::RX_PACKETS]) },
     Counter { less: &[port::TX_MULTICAST], ..sum("unicast_xmit_packets", &[port::TX_PACKETS]) },
 ];
 
 /// Of `counters` too: what this card never has.
-pub const NEVER: [&str; 11] = [
+pub const NEVER: [&str; 10] = [
     "excessive_buffer_overrun_errors",
     "link_error_recovery",
     "local_link_integrity_errors",
@@ -43,7 +44,6 @@ pub const NEVER: [&str; 11] = [
     "port_rcv_remote_physical_errors",
     "port_rcv_switch_relay_errors",
     "port_xmit_constraint_errors",
-    "port_xmit_discards",
     "port_xmit_wait",
     "symbol_error",
     "VL15_dropped",

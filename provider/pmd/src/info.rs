@@ -154,7 +154,9 @@ calls! {
                 (stats.q_opackets[n], stats.q_obytes[n]) = (packets, bytes);
             }
         }
-        stats.imissed = dev.port.info()?.counter("RX_NO_RECV");
+        let info = dev.port.info()?;
+        stats.imissed = info.counter("RX_NO_RECV");
+        stats.oerrors += info.counter("TX_DISCARDS");
         Ok(())
     }
 

@@ -19,7 +19,7 @@ fn the_commands_for_a_new_board() {
     let (_served, mut guest) = bound();
     let device = format!("--device vfio:{A}");
     let said = guest.good(&format!("verbena probe {device}"), LONG);
-    assert!(said.contains("registers 1.1") && said.contains("nothing is wrong"), "{said}");
+    assert!(said.contains("registers 1.2") && said.contains("nothing is wrong"), "{said}");
     let said =
         guest.good(&format!("verbena regs ID --doc {device}; verbena poke SCRATCH 0x1234 {device}"), LONG);
     assert!(said.contains("0xf10a1bd4") && said.contains("is   0x0001c SCRATCH = 0x1234"), "{said}");

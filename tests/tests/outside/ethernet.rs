@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use fpga_regs::{FlowContext, FlowKind, QpType, WqeOpcode};
 use model::attach::NetOptions;
 use model::link::LinkOptions;
-use tests::{connect, Net, Options, Peer, LIMIT};
+use tests::{connect, wait_for, Net, Options, Peer, LIMIT};
 
 use super::{exchange, read_each_other};
 
@@ -150,6 +150,26 @@ fn no_frame_is_longer_than_the_longest_or_shorter_than_the_shortest() {
     assert_eq!(came, [9604, 64, 64], "with their check sequences");
     assert!(y.buffer[1 << 14..][14..60] == [0; 46], "padding");
     assert_eq!(y.counter("rx_malformed"), 5);
+}
+
+/// What leaves the card and then does not get further.
+#[test]
+fn frames_for_a_peer_that_is_not_there_are_counted() {
+    const FRAMES: u64 = 5;
+    let directory = tempfile::tempdir().expect("a directory");
+    let [port, nobody] = ["port", "nobody"].map(|name| directory.path().join(name));
+    let net = net(1, &format!("0=dgram:{},{}", port.display(), nobody.display()));
+    let card = net.open(0);
+    let x = Peer::new(&card, Options { qp_type: QpType::RAW_PACKET, ..Options::default() });
+    x.init();
+    x.rtr(0, [0; 16], 0);
+    x.rts();
+    for n in 0..FRAMES {
+        x.post(&[x.wr(n, WqeOpcode::RAW_ETH, &[x.sge(0, 60)])]);
+        x.expect(n);
+    }
+    wait_for("not all are counted", || x.counter("tx_discards") == FRAMES);
+    assert_eq!(x.counter("tx_packets"), FRAMES, "they have left the card");
 }
 
 #[test]

@@ -254,7 +254,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         false
     }
 
-    /// Counts packets that are dropped, by reason and as the card's registers have it.
+    /// See [`count_drop`].
     fn count(&self, (id, port): (PortId, &OutsidePort), why: Drop, count: u64) {
         count_drop(self.net().counters(id.card), (id, port), why, count);
     }
@@ -352,7 +352,13 @@ fn asks_for(arrival: &Arrival) -> u64 {
     }
 }
 
-fn count_drop(counters: &[Counters; PORTS], (id, port): (PortId, &OutsidePort), why: Drop, count: u64) {
+/// Counts packets that are dropped, by reason and as the card's registers have it.
+pub(super) fn count_drop(
+    counters: &[Counters; PORTS],
+    (id, port): (PortId, &OutsidePort),
+    why: Drop,
+    count: u64,
+) {
     port.dropped(why, count);
     let register = match why {
         Drop::Icrc => registers::RX_ICRC_ERRORS,
@@ -361,7 +367,7 @@ fn count_drop(counters: &[Counters; PORTS], (id, port): (PortId, &OutsidePort), 
         Drop::NoQp | Drop::Stranger | Drop::NotHere => registers::RX_NO_QP,
         Drop::Qkey => registers::RX_QKEY_ERRORS,
         Drop::Busy => registers::RX_OVERFLOW,
-        Drop::Unsent => return,
+        Drop::Unsent => registers::TX_DISCARDS,
     };
     counters[usize::from(id.port) % PORTS].add(register, count);
 }

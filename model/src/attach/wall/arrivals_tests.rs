@@ -12,6 +12,7 @@ use crate::cm::mad::{GSI_QKEY, GSI_QPN};
 use crate::device::Outside;
 use crate::gids::GidEntry;
 use crate::link::outside::{Kind, Setting};
+use crate::link::LinkOptions;
 use crate::wire::path::ipv4_to_gid;
 use crate::wire::{frame, BthOpcode, Headers, Network, Path, Position};
 
@@ -166,5 +167,23 @@ fn a_stopped_program_holds_up_its_own_packets_only() {
         // It goes on.
         a.arrive(port(a), &arrived(&[(peer(), here(), write_rc, &[])]), &mut stuck, &mut || {});
         assert_eq!(requests(a, RC), 1);
+    });
+}
+
+/// By whoever finds that out: the thread that sends it, which has no socket here, or the keeper's.
+#[test]
+fn what_does_not_leave_is_counted() {
+    with_port(|a, _| {
+        // The wire knows of the port.
+        a.net().link.init(&LinkOptions::default(), None);
+        let discards = || a.net().counters(PORT.card)[usize::from(PORT.port)].get(registers::TX_DISCARDS);
+        let mut write_rc = headers(Transport::RC, Operation::Write, Extra::None, RC);
+        write_rc.bth.ack_request = true;
+        arrive(a, &arrived(&[(peer(), here(), write_rc, &[])]));
+        assert_eq!((requests(a, RC), discards()), (1, 1), "its acknowledgement");
+        let mut unsent = Arrivals::default();
+        unsent.drop(Drop::Unsent, 5);
+        arrive(a, &unsent);
+        assert_eq!(discards(), 6);
     });
 }

@@ -2,12 +2,14 @@
 
 use std::os::fd::BorrowedFd;
 
+use super::arrivals::count_drop;
 use super::env::{WallEnv, FRAME};
 use crate::dma::DmaFault;
 use crate::env::Env;
 use crate::frames::Frame;
+use crate::link::outside::{Drop, OutsidePort};
 use crate::link::{LinkArea, LinkEnv, WireEnd};
-use crate::packet::{Packet, Payload};
+use crate::packet::{Packet, Payload, PortId};
 use crate::world::World;
 
 impl WallEnv<'_> {
@@ -78,5 +80,9 @@ impl LinkEnv for WallEnv<'_> {
 
     fn socket(&self, index: usize) -> Option<BorrowedFd<'_>> {
         self.guard.segment().socket(index)
+    }
+
+    fn unsent(&self, port: (PortId, &OutsidePort), count: u64) {
+        count_drop(self.net.counters(port.0.card), port, Drop::Unsent, count);
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use super::area::{Drop, OutsideArea, OutsidePort};
+use super::area::{OutsideArea, OutsidePort};
 use super::batch::Batch;
 use super::medium;
 use crate::link::LinkEnv;
@@ -60,8 +60,9 @@ impl Outbox {
         if self.batch.is_empty() {
             return;
         }
-        if let Some(port) = self.batch.port().and_then(|port| area.port(port)) {
-            self.send(port, env);
+        if let Some(port) = self.batch.port().and_then(|id| Some((id, area.port(id)?))) {
+            let count = self.batch.len() as u64;
+            by_sockets(port, count, env, |sockets| medium::send(port.1, sockets, &self.batch));
         }
         self.batch.clear();
     }
@@ -70,25 +71,20 @@ impl Outbox {
     pub fn put_whole(&mut self, area: &OutsideArea, (from, frame): (PortId, &[u8]), env: &mut impl LinkEnv) {
         self.flush(area, env);
         if let Some(port) = area.port(from) {
-            by_sockets(port, 1, env, |sockets| medium::send_whole(port, sockets, frame));
+            by_sockets((from, port), 1, env, |sockets| medium::send_whole(port, sockets, frame));
         }
-    }
-
-    fn send(&mut self, port: &OutsidePort, env: &mut impl LinkEnv) {
-        let count = self.batch.len() as u64;
-        by_sockets(port, count, env, |sockets| medium::send(port, sockets, &self.batch));
     }
 }
 
 /// Sends frames by the sockets of a port. What is not sent is counted.
 fn by_sockets(
-    port: &OutsidePort,
+    port: (PortId, &OutsidePort),
     count: u64,
     env: &mut impl LinkEnv,
     send: impl FnOnce(&[BorrowedFd<'_>]) -> io::Result<()>,
 ) {
-    let sockets: Option<Vec<_>> = port.descriptors().map(|index| env.socket(index)).collect();
+    let sockets: Option<Vec<_>> = port.1.descriptors().map(|index| env.socket(index)).collect();
     if sockets.is_none_or(|sockets| send(&sockets).is_err()) {
-        port.dropped(Drop::Unsent, count);
+        env.unsent(port, count);
     }
 }
