@@ -142,6 +142,7 @@ enum Command {
 
 /// Runs the command line and turns every error into one readable message.
 fn main() -> ExitCode {
+    signals::survive_file_limits();
     let cli = Cli::parse();
     let launcher = matches!(cli.command, Command::Run(_));
     let result = match cli.command {

@@ -38,6 +38,16 @@ pub fn watch() {
     }
 }
 
+/// Does nothing.
+extern "C" fn ignore(_: libc::c_int) {}
+
+/// From now on a file that may grow no more (`ulimit -f`) is an error of the write and not the end of the process. A program that it
+/// starts is not told: a handler does not outlive `exec`.
+pub fn survive_file_limits() {
+    // SAFETY: the handler does nothing.
+    unsafe { libc::signal(libc::SIGXFSZ, ignore as *const () as libc::sighandler_t) };
+}
+
 /// Why a command has ended that such a signal came to.
 #[derive(Debug, Error)]
 #[error("ended by signal {0}")]

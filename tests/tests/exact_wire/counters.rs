@@ -154,7 +154,7 @@ fn retransmits_are_what_leaves_again() {
     let net = Net::with(NetOptions { clock, ..exact("drop data p=0.01; seed=5") });
     let (a, b) = (net.open(0), net.open(1));
     let port = Some(PortId { card: 0, port: 0 });
-    let mut capture =
+    let capture =
         LiveCapture::begin(&net.socket(), &View { port, qpn: None, snaplen: 9000 }).expect("a capture");
     let (x, y) = connect(&a, &b, Options::default());
     let (mut left, mut seen) = (0, BTreeSet::new());
