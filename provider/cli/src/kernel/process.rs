@@ -95,10 +95,9 @@ fn start(args: &ProcessArgs, net: &Net) -> Result<Ready> {
     let (pairs, spread) = queue::open(&device, port.port + 1, which.vlan, args.queues)?;
     let mut filter = Filter::open(spread, port.port + 1, which.vlan)?;
     let wishes = Wishes::of(&taps[0], place)?;
-    let info = device.query_port(port.port + 1)?;
-    wishes.visit(|| taps[0].configure((port, info.mac), args.mtu, which.vlan.is_none()))?;
+    wishes.visit(|| taps[0].configure(port, args.mtu, which.vlan.is_none()))?;
     follow(&wishes, &mut filter)?;
-    taps[0].set_carrier(info.link_up);
+    taps[0].set_carrier(device.query_port(port.port + 1)?.link_up);
     Ok(Ready { port: port.port + 1, device, taps, pairs, filter, wishes })
 }
 

@@ -93,16 +93,16 @@ impl Tap {
         Ok(name_to_index(UnixDatagram::unbound()?, &tap_name(&self.file)?)?)
     }
 
-    /// Gives it the MAC of a port, which is this, and raises it; `own`: with the port's addresses. Of one that was there before, what only root may
+    /// Gives it the MAC of a port, and raises it; `own`: with the port's addresses. Of one that was there before, what only root may
     /// change stays as root has set it.
-    pub fn configure(&self, (port, mac): (PortId, [u8; 6]), mtu: u32, own: bool) -> Result<()> {
+    pub fn configure(&self, port: PortId, mtu: u32, own: bool) -> Result<()> {
         let set = || -> Result<()> {
             let index = self.index()?;
             let route = Route::open(0)?;
-            let mac_and_mtu = vec![LinkAttribute::Address(mac.to_vec()), LinkAttribute::Mtu(mtu)];
+            let mac_and_mtu = vec![LinkAttribute::Address(port.mac().to_vec()), LinkAttribute::Mtu(mtu)];
             or_stays(set_link(&route, index, mac_and_mtu)).context("its MAC and MTU")?;
             // Without waiting whether somebody else has the address. Without IPv6 there is none.
-            let [ipv6, ipv4] = addresses(port, mac);
+            let [ipv6, ipv4] = addresses(port);
             let _ = add_address(&route, index, ipv6);
             if own {
                 or_stays(add_address(&route, index, ipv4)).with_context(|| format!("its address {ipv4}"))?;

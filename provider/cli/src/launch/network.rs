@@ -81,7 +81,7 @@ fn add_card(route: &Route, card: u8) -> Result<()> {
         .context("making a veth pair")?;
     for port in [one, other] {
         // The link-local one too: the kernel's own would be usable only after a second. Without IPv6 there is none.
-        let [ipv6, ipv4] = addresses(port, port.mac());
+        let [ipv6, ipv4] = addresses(port);
         let _ = add_address(route, index(port), ipv6);
         add_address(route, index(port), ipv4).with_context(|| format!("adding {ipv4}"))?;
         raise(route, index(port)).with_context(|| format!("raising {}", interface_name(port)))?;
@@ -136,9 +136,9 @@ pub fn raise(route: &Route, index: u32) -> Result<()> {
     route.change(RouteNetlinkMessage::SetLink(message), 0)
 }
 
-/// The addresses of the interface of a port with this MAC: a link-local one, and that of IPv4.
-pub fn addresses(port: PortId, mac: [u8; 6]) -> [IpAddr; 2] {
-    [address::link_local(mac), address::gid(port, 1)].map(address::ip_of)
+/// The addresses of a port's interface: a link-local one, and that of IPv4.
+pub fn addresses(port: PortId) -> [IpAddr; 2] {
+    [0, 1].map(|entry| address::ip_of(address::gid(port, entry)))
 }
 
 /// Gives an interface one of its port's [`addresses`].
