@@ -10,19 +10,19 @@ use crate::abi::release::layout;
 use crate::dev::with;
 
 /// `RTE_PTYPE_L2_ETHER`.
-const ETHER: u32 = 0x001;
+pub const ETHER: u32 = 0x001;
 /// `RTE_PTYPE_L3_IPV4_EXT_UNKNOWN`: with options or without.
-const IPV4: u32 = 0x090;
+pub const IPV4: u32 = 0x090;
 /// `RTE_PTYPE_L3_IPV6_EXT_UNKNOWN`.
-const IPV6: u32 = 0x0e0;
+pub const IPV6: u32 = 0x0e0;
 /// `RTE_PTYPE_L4_TCP`.
-const TCP: u32 = 0x100;
+pub const TCP: u32 = 0x100;
 /// `RTE_PTYPE_L4_UDP`.
-const UDP: u32 = 0x200;
+pub const UDP: u32 = 0x200;
 /// `RTE_PTYPE_L4_FRAG`.
-const FRAGMENT: u32 = 0x300;
+pub const FRAGMENT: u32 = 0x300;
 /// `RTE_PTYPE_L4_NONFRAG`.
-const WHOLE: u32 = 0x600;
+pub const WHOLE: u32 = 0x600;
 
 /// All that there are, and their end.
 static KINDS: [u32; 8] = [ETHER, IPV4, IPV6, TCP, UDP, FRAGMENT, WHOLE, 0];

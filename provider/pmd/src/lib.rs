@@ -37,6 +37,8 @@ mod hash;
 mod headers;
 mod info;
 mod kinds;
+#[cfg(test)]
+mod layout_tests;
 mod locks;
 mod ops;
 mod port;

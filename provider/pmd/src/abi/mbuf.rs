@@ -6,11 +6,13 @@ use std::ffi::{c_char, c_int, c_void};
 /// `RTE_PKTMBUF_HEADROOM`: bytes kept free before a received packet.
 pub const HEADROOM: u16 = 128;
 /// `RTE_MAX_LCORE`: threads with another number have no cache.
-const MAX_LCORE: u32 = 128;
+pub const MAX_LCORE: u32 = 128;
+/// Bytes of `struct rte_mempool`, after whose caches its private data is.
+pub const POOL: usize = 192;
 /// Objects in a cache, at most.
 const CACHE_OBJECTS: usize = 1024;
 /// `RTE_MEMPOOL_CACHE_MAX_SIZE`: the most that is taken from a cache at once.
-const CACHE_MAX: usize = 512;
+pub const CACHE_MAX: usize = 512;
 
 /// `RTE_MBUF_F_RX_VLAN` and `RTE_MBUF_F_RX_VLAN_STRIPPED`: its tag is in `vlan_tci` only.
 pub const RX_VLAN_STRIPPED: u64 = 1 << 0 | 1 << 6;
@@ -71,7 +73,8 @@ pub struct Mbuf {
     pub pool: *mut Mempool,
     /// The next piece of the packet.
     pub next: *mut Mbuf,
-    tx_offload: u64,
+    /// Bits of [`Lengths`].
+    pub(crate) tx_offload: u64,
     shared_info: usize,
     private_size: u16,
     timesync: u16,
@@ -85,33 +88,35 @@ pub struct Mempool {
     flags: u32,
     socket: c_int,
     size: u32,
-    cache_size: u32,
+    pub(crate) cache_size: u32,
     elt_size: u32,
     header_size: u32,
     trailer_size: u32,
     private_data_size: u32,
-    ops_index: u32,
-    local_cache: *mut Cache,
+    pub(crate) ops_index: u32,
+    pub(crate) local_cache: *mut Cache,
 }
 
+/// `struct rte_mempool_cache`.
 #[repr(C, align(64))]
-struct Cache {
-    size: u32,
+pub(crate) struct Cache {
+    pub(crate) size: u32,
     flush: u32,
-    len: u32,
-    objects: Aligned,
+    pub(crate) len: u32,
+    pub(crate) objects: Aligned,
 }
 
 #[repr(C, align(64))]
-struct Aligned([*mut c_void; CACHE_OBJECTS]);
+pub(crate) struct Aligned([*mut c_void; CACHE_OBJECTS]);
 
+/// `struct rte_mempool_ops`.
 #[repr(C, align(64))]
-struct Ops {
+pub(crate) struct Ops {
     name: [c_char; 32],
     alloc: usize,
     free: usize,
     enqueue: usize,
-    dequeue: unsafe extern "C" fn(*mut Mempool, *mut *mut c_void, u32) -> c_int,
+    pub(crate) dequeue: unsafe extern "C" fn(*mut Mempool, *mut *mut c_void, u32) -> c_int,
     others: [usize; 8],
 }
 
@@ -120,7 +125,7 @@ struct Ops {
 pub struct OpsTable {
     lock: u32,
     count: u32,
-    ops: [Ops; 16],
+    pub(crate) ops: [Ops; 16],
 }
 
 const _: () = {
@@ -156,7 +161,7 @@ pub fn set_errno(errno: c_int) {
 }
 
 /// Bytes of the headers of a packet that is to be cut into frames, and of the data in a frame.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lengths {
     /// Of Ethernet.
     pub l2: usize,
@@ -166,6 +171,15 @@ pub struct Lengths {
     pub l4: usize,
     /// Most bytes of data in a frame.
     pub mss: u16,
+}
+
+impl Lengths {
+    /// Those in the `tx_offload` of an mbuf.
+    #[inline]
+    pub(crate) fn of(tx_offload: u64) -> Lengths {
+        let bits = |at: u32, count: u32| (tx_offload >> at) as usize & ((1 << count) - 1);
+        Lengths { l2: bits(0, 7), l3: bits(7, 9), l4: bits(16, 8), mss: bits(24, 16) as u16 }
+    }
 }
 
 impl Mempool {
@@ -213,11 +227,10 @@ impl Mempool {
 }
 
 impl Mbuf {
-    /// The lengths of its headers (`tx_offload`).
+    /// The lengths of its headers.
     #[inline]
     pub fn lengths(&self) -> Lengths {
-        let bits = |at: u32, count: u32| (self.tx_offload >> at) as usize & ((1 << count) - 1);
-        Lengths { l2: bits(0, 7), l3: bits(7, 9), l4: bits(16, 8), mss: bits(24, 16) as u16 }
+        Lengths::of(self.tx_offload)
     }
 
     /// Whether a packet has all the pieces that it says, each within its buffer, and they its length: what else a program hands
@@ -271,8 +284,6 @@ impl Mbuf {
     /// # Safety
     /// `pool` must be a live pool of mbufs.
     pub unsafe fn room(pool: *mut Mempool) -> u16 {
-        /// Bytes of `struct rte_mempool`, after whose caches its private data is.
-        const POOL: usize = 192;
         // SAFETY: a live pool: its private data begins with the size of the buffers.
         unsafe {
             let caches = if (*pool).cache_size == 0 { 0 } else { size_of::<Cache>() * MAX_LCORE as usize };

@@ -26,6 +26,8 @@ const IPV6: usize = 44;
 const PORTS: usize = 4;
 const UDP_BYTES: usize = 8;
 const TCP_BYTES: usize = 20;
+/// Where `has_vlan` is: compilers put bit-fields right behind what is before them, however many bytes their type has.
+const HAS_VLAN: usize = 14;
 
 /// `N` bytes with ones at these ranges.
 const fn ones<const N: usize>(ranges: &[(usize, usize)]) -> [u8; N] {
@@ -172,7 +174,7 @@ impl Pattern {
     /// # Safety
     /// As [`read`].
     unsafe fn ethernet(&mut self, item: &Item) -> Result<()> {
-        const KNOWN: [u8; ETH] = and_bit(ones(&[(0, 14)]), 16);
+        const KNOWN: [u8; ETH] = and_bit(ones(&[(0, 14)]), HAS_VLAN);
         // SAFETY: as the caller promises.
         let header = unsafe { Header::<ETH>::read(item, &ones(&[(0, 12)]), &KNOWN)? };
         self.climb(Layer::Ethernet, item)?;
@@ -180,7 +182,7 @@ impl Pattern {
         self.rule =
             self.rule.with_dmac(dmac).with_dmac_mask(dmac_mask).with_smac(smac).with_smac_mask(smac_mask);
         self.ether_type = header.ether_type(12, item)?;
-        let (tagged, asked) = header.byte(16);
+        let (tagged, asked) = header.byte(HAS_VLAN);
         self.tags(FrameTags(tagged), FrameTags(asked));
         Ok(())
     }

@@ -6,6 +6,8 @@ use std::ptr::null;
 use proptest::prelude::*;
 
 use super::*;
+use crate::abi::release::RELEASES;
+use crate::layout_tests::bytes as written;
 
 /// An item whose structures are these bytes, as many as the longest has.
 fn item(kind: i32, spec: Option<&[u8; IPV6]>, mask: Option<&[u8; IPV6]>) -> Item {
@@ -66,6 +68,90 @@ fn an_ether_type_is_that_of_the_first_header() {
     let half = ether(0xff, 0);
     let partly = rule(&[item(item::ETH, Some(&slow), Some(&half)), END]).expect_err("half of it");
     assert_eq!((partly.errno, partly.cause), (libc::ENOTSUP, Cause::ItemMask));
+}
+
+/// Fields as a program's compiler writes them, all ones under all ones, are read as these rules. `before` are the headers before.
+fn fields<const N: usize>(kind: i32, of: &str, before: &[i32], fields: &[(&str, FlowContext)]) {
+    let initializers: Vec<_> = fields.iter().map(|(field, _)| *field).collect();
+    for release in &RELEASES {
+        for (bytes, (field, expected)) in written::<N>(release, of, &initializers).iter().zip(fields) {
+            let bytes = start(*bytes);
+            let before = before.iter().map(|&kind| item(kind, None, None));
+            let items: Vec<_> = before.chain([item(kind, Some(&bytes), Some(&bytes)), END]).collect();
+            let read = rule(&items).unwrap_or_else(|no| panic!("{of}, {field}: {:?}", no.message));
+            assert_eq!(read, *expected, "{of}, {field}");
+        }
+    }
+}
+
+#[test]
+fn fields_are_read_where_programs_write_them() {
+    let (plain, any) = (FlowContext::new(), FrameTags::ANY);
+    let tags = |tags: FrameTags, mask: FrameTags| plain.with_tags(tags).with_tags_mask(mask);
+    let typed = |rule: FlowContext| rule.with_ether_type(0xffff).with_ether_type_mask(0xffff);
+    let mac = [0xff; 6];
+    fields::<ETH>(
+        item::ETH,
+        "struct rte_flow_item_eth",
+        &[],
+        &[
+            ("memset(&it.hdr.dst_addr, 0xff, 6)", plain.with_dmac(mac).with_dmac_mask(mac)),
+            ("memset(&it.hdr.src_addr, 0xff, 6)", plain.with_smac(mac).with_smac_mask(mac)),
+            ("it.hdr.ether_type = 0xffff", typed(tags(FrameTags::default(), any))),
+            ("it.has_vlan = 1", tags(any, any)),
+        ],
+    );
+    let tagged = tags(any, any);
+    fields::<VLAN>(
+        item::VLAN,
+        "struct rte_flow_item_vlan",
+        &[item::ETH],
+        &[
+            ("it.hdr.vlan_tci = 0xffff", tagged.with_vlan_tci(0xffff).with_vlan_tci_mask(0xffff)),
+            ("it.hdr.eth_proto = 0xffff", typed(tags(any, any | FrameTags::SECOND))),
+            ("it.has_more_vlan = 1", tags(any | FrameTags::SECOND, any | FrameTags::SECOND)),
+        ],
+    );
+    let (ip, address) = (plain.with_ip_version(4), super::ipv4([0xff; 4]));
+    fields::<IPV4>(
+        item::IPV4,
+        "struct rte_flow_item_ipv4",
+        &[item::ETH],
+        &[
+            ("it.hdr.type_of_service = 0xff", ip.with_traffic_class(0xff).with_traffic_class_mask(0xff)),
+            ("it.hdr.time_to_live = 0xff", ip.with_hop_limit(0xff).with_hop_limit_mask(0xff)),
+            ("it.hdr.next_proto_id = 0xff", ip.with_protocol(0xff).with_protocol_mask(0xff)),
+            ("it.hdr.src_addr = ~0u", ip.with_src_ip(address).with_src_ip_mask(address)),
+            ("it.hdr.dst_addr = ~0u", ip.with_dst_ip(address).with_dst_ip_mask(address)),
+        ],
+    );
+    let (ip, address) = (plain.with_ip_version(6), [0xff; 16]);
+    let class = ip.with_traffic_class(0xff).with_traffic_class_mask(0xff);
+    fields::<IPV6>(
+        item::IPV6,
+        "struct rte_flow_item_ipv6",
+        &[item::ETH],
+        &[
+            (
+                "it.hdr.vtc_flow = rte_cpu_to_be_32(0xfffffff)",
+                class.with_flow_label(0xf_ffff).with_flow_label_mask(0xf_ffff),
+            ),
+            ("it.hdr.proto = 0xff", ip.with_protocol(0xff).with_protocol_mask(0xff)),
+            ("it.hdr.hop_limits = 0xff", ip.with_hop_limit(0xff).with_hop_limit_mask(0xff)),
+            ("memset(&it.hdr.src_addr, 0xff, 16)", ip.with_src_ip(address).with_src_ip_mask(address)),
+            ("memset(&it.hdr.dst_addr, 0xff, 16)", ip.with_dst_ip(address).with_dst_ip_mask(address)),
+        ],
+    );
+    let before = [item::ETH, item::IPV4];
+    let of = |protocol| plain.with_ip_version(4).with_protocol(protocol).with_protocol_mask(0xff);
+    let ports = |protocol| {
+        [
+            ("it.hdr.src_port = 0xffff", of(protocol).with_src_port(0xffff).with_src_port_mask(0xffff)),
+            ("it.hdr.dst_port = 0xffff", of(protocol).with_dst_port(0xffff).with_dst_port_mask(0xffff)),
+        ]
+    };
+    fields::<UDP_BYTES>(item::UDP, "struct rte_flow_item_udp", &before, &ports(UDP));
+    fields::<TCP_BYTES>(item::TCP, "struct rte_flow_item_tcp", &before, &ports(TCP));
 }
 
 #[test]

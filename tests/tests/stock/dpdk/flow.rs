@@ -161,6 +161,35 @@ pub fn rules_choose_the_queue_of_a_frame() {
     end(&net, [sender.testpmd, receiver]);
 }
 
+/// Rules tell how many tags a frame has: none, some, more than one.
+#[test]
+pub fn rules_know_frames_by_their_tags() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let mut receiver = receiver(&net, &[]);
+    for rule in [
+        "ingress pattern eth has_vlan is 0 / end actions queue index 1 / end",
+        "ingress pattern eth has_vlan is 1 / vlan has_more_vlan is 1 / end actions queue index 2 / end",
+        "priority 1 ingress pattern eth has_vlan is 1 / end actions queue index 3 / end",
+    ] {
+        let said = receiver.does(&format!("flow create 0 {rule}"));
+        assert!(said.contains("created"), "{rule}: {said}");
+    }
+    let tagged = |tags: usize| {
+        let tags = [&CUSTOMER[..], &[0, 5]].concat().repeat(tags);
+        let mut frame = ethernet(PORT, &[tags, ipv4(17, 4000)].concat());
+        frame.resize(80, 0);
+        frame
+    };
+    let frames: Vec<_> = [0, 1, 1, 2, 2, 2].map(tagged).into();
+    let mut sender = Sender::of(&net, &frames);
+    sender.sends();
+    receiver.asks("show port stats 0", &format!("RX-packets: {} ", frames.len()));
+    let queues = ["rx_q1_packets", "rx_q2_packets", "rx_q3_packets"].map(|name| counter(&mut receiver, name));
+    assert_eq!(queues, [1, 3, 2]);
+    end(&net, [sender.testpmd, receiver]);
+}
+
 /// Frames come with the mark of their rule, and rules count what they take, also what they drop.
 #[test]
 pub fn rules_mark_and_count_frames() {
