@@ -82,7 +82,7 @@ pub struct Port<C: Card> {
     /// Number on the card, from 1.
     pub number: u8,
     wanted: Wanted,
-    /// What the card's counters were when they were zeroed, in their order.
+    /// What the card's counters were when the port was opened or they were zeroed, in their order.
     pub zero: Vec<u64>,
     /// Which receive queue gets a frame.
     pub spread: Spread,
@@ -105,7 +105,7 @@ impl<C: Card> Port<C> {
             pd,
             number,
             wanted: Wanted { mac: info.mac, ..Wanted::default() },
-            zero: vec![0; info.counters.len()],
+            zero: info.counters.iter().map(|counter| counter.1).collect(),
             spread: Spread::default(),
             flows: Rules::default(),
             filters: BTreeMap::new(),

@@ -34,3 +34,26 @@ fn what_cannot_be_sent_is_counted_as_an_error_alone() {
     assert_eq!(counter(&mut receiver, "rx_q0_packets"), 3);
     end(&net, [sender, receiver]);
 }
+
+/// A port begins to count when a program opens it, whatever an earlier program has missed.
+#[test]
+fn a_program_counts_from_its_start() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let mut first = Testpmd::start(&net, &["net_verbena1"], &["-i", "--forward-mode=rxonly", "--rxd=64"]);
+    first.does("");
+    let mut sender = Sender::of(&net, &frames()[..200]);
+    sender.sends();
+    // Nobody takes more than there is room for.
+    let start = Instant::now();
+    while last(&first.does("show port stats 0"), "RX-missed") == 0 {
+        assert!(start.elapsed() < LIMIT, "nothing is missed: {}", first.said());
+    }
+    first.quit();
+    let mut second = Testpmd::start(&net, &["net_verbena1"], &["-i", "--forward-mode=rxonly"]);
+    let said = second.does("show port stats 0\nshow port xstats 0");
+    for name in ["RX-missed", "rx_missed_errors", "rx_no_recv"] {
+        assert_eq!(last(&said, name), 0, "{name}: {said}");
+    }
+    end(&net, [sender.testpmd, second]);
+}
