@@ -51,3 +51,29 @@ impl Counters {
         }
     }
 }
+
+/// Packets that were posted one after the other.
+#[derive(Clone, Copy, Default)]
+pub struct Posted {
+    /// Their number.
+    pub packets: u64,
+    /// Bytes of all.
+    pub bytes: u64,
+    /// Bytes of the last of them. A word, as it is copied as one: a load that is wider than a recent store stalls.
+    last: u64,
+}
+
+impl Posted {
+    /// One more, of so many bytes.
+    pub fn add(&mut self, length: u32) {
+        let Posted { packets, bytes, .. } = *self;
+        let last = u64::from(length);
+        *self = Posted { packets: packets + 1, bytes: bytes + last, last };
+    }
+
+    /// Without the last.
+    pub fn before(&self) -> Posted {
+        let Posted { packets, bytes, last } = *self;
+        Posted { packets: packets.saturating_sub(1), bytes: bytes.saturating_sub(last), last: 0 }
+    }
+}

@@ -68,6 +68,8 @@ unsafe extern "C" fn stop<C: Card>(dev: *mut EthDev) -> c_int {
     let stopped = unsafe {
         with::<C>(dev, "stopping", |dev| {
             watch = dev.port.watch.take();
+            // Nobody sends at a port that is stopped, and what was sent is to arrive.
+            dev.sending().for_each(|queue| queue.drain());
             dev.port.stop();
             dev.set_states(QUEUE_STOPPED);
             Ok(())

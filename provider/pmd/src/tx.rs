@@ -5,13 +5,14 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use driver::{Card, Data, Device, Pd, QpCaps, Result, Segmented, SendFlags, SendPost, SendWr};
 use fpga_regs::{CqeStatus, WqeOpcode, MAX_FRAME};
 
 use crate::abi::info::TX_TCP_TSO;
 use crate::abi::mbuf::{set_errno, Mbuf, TX_IP_CKSUM, TX_L4_MASK, TX_TCP_SEG, TX_VLAN};
-use crate::counters::Counters;
+use crate::counters::{Counters, Posted};
 use crate::cut::{Cut, TAG};
 use crate::headers;
 use crate::raw::RawQp;
@@ -19,6 +20,8 @@ use crate::slots::{Slots, SLOT};
 
 /// Every so many packets one asks for a completion, and those that others wait for.
 const SIGNAL_EVERY: u32 = 16;
+/// How long a queue that stops waits for its frames: a receiver that posts nothing holds them up for 100 ms.
+const DRAIN: Duration = Duration::from_secs(1);
 /// Bytes of an Ethernet header: the shortest frame that can be sent.
 const HEADER: u32 = 14;
 /// Completions that are looked at in one go.
@@ -58,29 +61,6 @@ struct Sent<C: Card> {
     done: Posted,
     /// What was posted with each packet under way, by the slot behind it.
     marks: Box<[Posted]>,
-}
-
-/// Packets that were posted one after the other.
-#[derive(Clone, Copy, Default)]
-struct Posted {
-    packets: u64,
-    bytes: u64,
-    /// Bytes of the last of them. A word, as it is copied as one: a load that is wider than a recent store stalls.
-    last: u64,
-}
-
-impl Posted {
-    fn add(&mut self, length: u32) {
-        let Posted { packets, bytes, .. } = *self;
-        let last = u64::from(length);
-        *self = Posted { packets: packets + 1, bytes: bytes + last, last };
-    }
-
-    /// Without the last.
-    fn before(&self) -> Posted {
-        let Posted { packets, bytes, last } = *self;
-        Posted { packets: packets.saturating_sub(1), bytes: bytes.saturating_sub(last), last: 0 }
-    }
 }
 
 impl<C: Card> TxQueue<C> {
@@ -167,6 +147,24 @@ impl<C: Card> TxQueue<C> {
         unsafe { Mbuf::free(&packets[..taken]) };
         taken
     }
+
+    /// Waits until what was posted is sent. What does not leave in time is dropped and counted.
+    ///
+    /// # Safety
+    /// No thread sends.
+    pub unsafe fn drain(&self) {
+        // SAFETY: as the caller promises.
+        let sent = unsafe { &mut *self.sent.get() };
+        sent.reap(&self.raw);
+        let until = Instant::now() + DRAIN;
+        while sent.under_way() != 0 && !sent.broken {
+            if Instant::now() > until {
+                return sent.restart(&self.raw);
+            }
+            std::thread::sleep(Duration::from_micros(100));
+            sent.reap(&self.raw);
+        }
+    }
 }
 
 impl<C: Card> Sent<C> {
@@ -189,6 +187,7 @@ impl<C: Card> Sent<C> {
             }
         });
         if polled.is_err() || self.broken {
+            self.broken = true;
             self.restart(raw);
         }
     }

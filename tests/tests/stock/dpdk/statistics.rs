@@ -57,3 +57,29 @@ fn a_program_counts_from_its_start() {
     }
     end(&net, [sender.testpmd, second]);
 }
+
+/// Frames that wait for a receive when their program ends leave all the same, or are counted.
+#[test]
+fn what_waits_is_sent_before_a_port_stops() {
+    let _alone = alone();
+    let net = StockNet::new();
+    // Started, and receiving by nobody until it is told to.
+    let mut receiver = Testpmd::start(&net, &["net_verbena1"], &["-i", "--forward-mode=rxonly", "--rxd=64"]);
+    receiver.does("");
+    // Nor does it wait for a thread that looks after the link.
+    let to = ["--eth-peer=0,02:56:42:00:01:00", "--forward-mode=txonly", "--txd=512", "--no-lsc-interrupt"];
+    let said = Testpmd::doing(&net, &["net_verbena0"], &to, "start tx_first 8\nstop\nshow port stats 0\n");
+    let sent = last(&said, "TX-packets");
+    assert!(sent >= 8 * 32, "{said}");
+    receiver.does("start");
+    let start = Instant::now();
+    loop {
+        let said = receiver.does("show port stats 0");
+        let (came, missed) = (last(&said, "RX-packets"), last(&said, "RX-missed"));
+        if came + missed == sent {
+            break;
+        }
+        assert!(start.elapsed() < LIMIT, "{came} came and {missed} were missed of {sent}: {said}");
+    }
+    end(&net, [receiver]);
+}
