@@ -227,6 +227,10 @@ fn end(which: &Which, net: &Net) -> Result<()> {
                 }
             }
             Err(Taken::By(Noted { pid, interface, .. })) => {
+                if told.is_some() && pid != told {
+                    // The process has ended, and another one has the port already.
+                    return Ok(());
+                }
                 // It may be just writing its number.
                 if let Some(pid) = pid.filter(|_| told.is_none()) {
                     let process = Pid::from_raw(pid).context("no process id")?;
@@ -256,5 +260,31 @@ mod tests {
         for wrong in ["", "..", "a/b", "with space", "longer-than-fifteen"] {
             assert!(interface(wrong).is_err(), "{wrong}");
         }
+    }
+
+    /// The next process of a port is not taken for the one that was told to end.
+    #[test]
+    fn another_process_may_follow_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let net = Net::within(directory.path().to_owned(), "n").unwrap();
+        let which = Which { port: "verbena0/1".parse().unwrap(), vlan: None, net: "n".into() };
+        let note = directory.path().join("n.verbena0p1.kernel");
+        let sleep = || std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let (mut first, next) = (sleep(), sleep());
+        std::fs::write(&note, format!("{} vb0 1", first.id())).unwrap();
+        // Whoever has it, it is never free.
+        let taken = which.lock(&net).ok().unwrap();
+        let follows = std::thread::spawn(move || {
+            first.wait().unwrap();
+            std::fs::write(&note, format!("{} vb1 1", next.id())).unwrap();
+            next
+        });
+        let ended = end(&which, &net);
+        let mut next = follows.join().unwrap();
+        assert!(next.try_wait().unwrap().is_none(), "the next one is ended, too");
+        next.kill().unwrap();
+        next.wait().unwrap();
+        drop(taken);
+        ended.unwrap();
     }
 }
