@@ -600,9 +600,12 @@ fn what_cannot_be_is_refused() {
     let inside =
         net.command(&[], verbena(), &["port", "up", "verbena0/2", "--kernel", "vb1", "--net", net.name()]);
     Program::start(inside).wait(LIMIT).expect_refusal("--netns NAME");
+    // No note is left of what never was.
+    net.refuses(&["port", "down", "verbena0/1", "--vlan", "9"], "VLAN 9 of net");
+    assert!(!net.socket().with_file_name(format!("{}.verbena0p1.9.kernel", net.name())).exists());
     net.does(&["port", "down", "verbena0/1"]);
-    net.refuses(&["port", "down", "verbena0/1"], "has no kernel interface");
     net.expect_gone();
+    net.refuses(&["port", "down", "verbena0/1"], "is not running");
     for (options, why) in
         [(["--port", "0=udp:127.0.0.1"], "outside of the net"), (["--clock", "virtual"], "simulated time")]
     {

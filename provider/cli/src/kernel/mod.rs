@@ -23,7 +23,7 @@ mod tap;
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, Context, Result};
+use anyhow::{anyhow, bail, Context, Result};
 use clap::{Args, Subcommand};
 use fpga_regs::MAX_FRAME;
 use rustix::process::{kill_process, Pid, Signal};
@@ -206,8 +206,17 @@ fn down(args: &DownArgs) -> Result<u8> {
     ended.map(|()| 0)
 }
 
+/// Why there is nothing to end: most likely a wrong name.
+fn nothing(which: &Which) -> anyhow::Error {
+    let running = Net::running(&which.net);
+    running.err().unwrap_or_else(|| anyhow!("{which} of net `{}` has no kernel interface", which.net))
+}
+
 /// Ends the process of an interface.
 fn end(which: &Which, net: &Net) -> Result<()> {
+    if !which.is_noted(net) {
+        return Err(nothing(which));
+    }
     let until = Instant::now() + END;
     let mut told = None;
     loop {
@@ -223,7 +232,7 @@ fn end(which: &Which, net: &Net) -> Result<()> {
                         noted.interface,
                         noted.why()
                     ),
-                    None => bail!("{which} of net `{}` has no kernel interface", which.net),
+                    None => return Err(nothing(which)),
                 }
             }
             Err(Taken::By(Noted { pid, interface, .. })) => {
@@ -286,5 +295,15 @@ mod tests {
         next.wait().unwrap();
         drop(taken);
         ended.unwrap();
+    }
+
+    #[test]
+    fn ending_what_is_not_there_leaves_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let net = Net::within(directory.path().to_owned(), "typo").unwrap();
+        let which = Which { port: "verbena0/1".parse().unwrap(), vlan: Some(9), net: "typo".into() };
+        let why = end(&which, &net).unwrap_err().to_string();
+        assert!(why.contains("net `typo` is not running"), "{why}");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 }

@@ -77,9 +77,14 @@ impl Which {
         file.with_context(|| format!("opening {}", path.display()))
     }
 
+    /// Whether there ever was one.
+    pub fn is_noted(&self, net: &Net) -> bool {
+        self.file(net).exists()
+    }
+
     /// What is noted. `None`: nothing.
     pub fn look(&self, net: &Net) -> Result<Option<Noted>> {
-        if !self.file(net).exists() {
+        if !self.is_noted(net) {
             return Ok(None);
         }
         let mut note = Note { file: self.open(net)? };
