@@ -597,6 +597,11 @@ fn what_cannot_be_is_refused() {
         "another program has it",
     );
     net.refuses(&["port", "up", "verbena0/2", "--kernel", "lo", "--netns", &host.pid], "take another name");
+    host.run(&["ip", "tuntap", "add", "many", "mode", "tap", "multi_queue"]);
+    host.run(&["ip", "tuntap", "add", "single", "mode", "tap"]);
+    let there = ["port", "up", "verbena0/2", "--netns", &host.pid, "--kernel"];
+    net.refuses(&[&there[..], &["many"]].concat(), "give --queues 2 or more");
+    net.refuses(&[&there[..], &["single", "--queues", "2"]].concat(), "leave out --queues");
     let inside =
         net.command(&[], verbena(), &["port", "up", "verbena0/2", "--kernel", "vb1", "--net", net.name()]);
     Program::start(inside).wait(LIMIT).expect_refusal("--netns NAME");

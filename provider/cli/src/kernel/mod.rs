@@ -92,7 +92,9 @@ fn interface(text: &str) -> Result<String, String> {
     let good = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | ':' | '%');
     match (1..=15).contains(&text.len()) && text.chars().all(good) && !matches!(text, "." | "..") {
         true => Ok(text.to_owned()),
-        false => Err("the name of an interface has 1 to 15 letters and digits".into()),
+        false => {
+            Err("the name of an interface has 1 to 15 characters, none of them a space, /, : or %".into())
+        }
     }
 }
 

@@ -217,7 +217,10 @@ fn remedy(error: &io::Error, name: &str, several: bool) -> String {
         ),
         Some(libc::EBUSY) => "another program has it: take another name".into(),
         Some(libc::EINVAL) if several => {
-            "there may be an interface of another kind with this name, or one that was made without the word multi_queue: take another name".into()
+            "the interface of this name was made without the word multi_queue (make it with it, or leave out --queues), or is of another kind (take another name)".into()
+        }
+        Some(libc::EINVAL) => {
+            "the interface of this name was made with the word multi_queue (give --queues 2 or more, or make it without it), or is of another kind (take another name)".into()
         }
         _ => "there may be an interface of another kind with this name: take another name".into(),
     }
