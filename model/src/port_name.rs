@@ -1,16 +1,23 @@
 //! What people call ports, wherever they name one: `verbena1/2` is port 2 of card 1.
 
+use std::str::FromStr;
+
 use crate::packet::{PortId, MAX_CARDS, PORTS};
+
+/// A number of digits only: Rust's own take a sign, too.
+pub fn number<N: FromStr>(text: &str) -> Option<N> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
 
 /// The card, and the port if the name has one, both from 0; neither has to be there. `verbena1:2`, `1/2` and `1.2`
 /// are read, too.
 pub fn card_and_port(name: &str) -> Option<(u16, Option<u8>)> {
     let name = name.strip_prefix("verbena").unwrap_or(name);
     let (card, port) = match name.split_once(['/', ':', '.']) {
-        Some((card, port)) => (card, Some(port.parse::<u8>().ok()?.checked_sub(1)?)),
+        Some((card, port)) => (card, Some(number::<u8>(port)?.checked_sub(1)?)),
         None => (name, None),
     };
-    Some((card.parse().ok()?, port))
+    Some((number(card)?, port))
 }
 
 /// The port, which is the card's first one if the name has none.
@@ -43,7 +50,22 @@ mod tests {
             assert_eq!(card_and_port(card), Some((3, None)));
             assert_eq!(port(card).map(text).as_deref(), Some("verbena3/1"));
         }
-        for wrong in ["", "verbena", "verbena/1", "1/", "1.0", "1.1.1", "1/x", "mlx5_0/1", "65536", "1.256"] {
+        for wrong in [
+            "verbena+3",
+            "+3",
+            "1/+2",
+            "-0",
+            "",
+            "verbena",
+            "verbena/1",
+            "1/",
+            "1.0",
+            "1.1.1",
+            "1/x",
+            "mlx5_0/1",
+            "65536",
+            "1.256",
+        ] {
             assert_eq!(card_and_port(wrong), None, "{wrong}");
         }
     }

@@ -29,10 +29,12 @@ impl FromStr for Name {
 
     fn from_str(name: &str) -> Result<Self> {
         let (card, port) = name.split_once('/').unwrap_or((name, "1"));
-        let card = card.strip_prefix("verbena").and_then(|number| number.parse().ok());
-        let port = port.parse().ok().filter(|port| (1..=2).contains(port));
+        // Rust's numbers may have a sign.
+        let card = card.strip_prefix("verbena").filter(|number| !number.starts_with('+'));
+        let card = card.and_then(|number| number.parse().ok());
         match (card, port) {
-            (Some(card), Some(port)) => Ok(Name { card, port }),
+            (Some(card), "1") => Ok(Name { card, port: 1 }),
+            (Some(card), "2") => Ok(Name { card, port: 2 }),
             _ => bail!("`{name}` is no port: they are called verbena0, verbena0/2, verbena1, ..."),
         }
     }

@@ -11,6 +11,7 @@ use fpga_regs::{AdminStatus, LacpRate, LacpState, LagContext, LagMode, LagSelect
 use model::address::mac_text;
 use model::attach::{simulated_time, SegmentCard};
 use model::packet::PORTS;
+use model::port_name;
 
 use super::runtime::{default_net, Net};
 
@@ -74,7 +75,7 @@ impl FromStr for CardName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let number = text.strip_prefix("verbena").and_then(|number| number.parse().ok());
+        let number = text.strip_prefix("verbena").and_then(port_name::number);
         number.map(CardName).ok_or_else(|| "a card is named as in verbena0".into())
     }
 }
@@ -205,7 +206,7 @@ mod tests {
     #[test]
     fn cards_are_named_by_number() {
         assert_eq!("verbena3".parse(), Ok(CardName(3)));
-        for wrong in ["verbena", "verbena0/1", "mlx5_0", "0"] {
+        for wrong in ["verbena", "verbena+3", "verbena0/1", "mlx5_0", "0"] {
             assert!(wrong.parse::<CardName>().is_err(), "{wrong}");
         }
     }
