@@ -53,7 +53,7 @@ struct Common {
     #[arg(long, value_name = "CARD")]
     device: port::Name,
     /// Own IPv4 address
-    #[arg(long)]
+    #[arg(long, value_parser = host)]
     address: Ipv4Addr,
     /// Cores to use, each with a thread and queues of its own
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -74,13 +74,13 @@ struct Load {
     #[command(flatten)]
     common: Common,
     /// The server's address
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = host)]
     to: Ipv4Addr,
     /// Connections of each core
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
     connections: u16,
     /// How long
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
 }
 
@@ -93,8 +93,18 @@ struct Scale {
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
     connections: u16,
     /// How long for each number of cores
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
+}
+
+/// An address that a host can have.
+fn host(text: &str) -> Result<Ipv4Addr, String> {
+    let address: Ipv4Addr =
+        text.parse().map_err(|_| "an IPv4 address is wanted, as 198.18.0.101".to_owned())?;
+    match address.is_unspecified() || address.is_multicast() || address.is_broadcast() {
+        true => Err("no host has this address: give one of its own, as 198.18.0.101".into()),
+        false => Ok(address),
+    }
 }
 
 fn main() -> Result<()> {
@@ -146,7 +156,7 @@ fn report(tallies: &[Tally], seconds: u64) -> Result<f64> {
     if answers == 0 {
         bail!("no answer came: is a server there, on the same net?");
     }
-    let rate = answers as f64 / seconds.max(1) as f64;
+    let rate = answers as f64 / seconds as f64;
     println!("{answers} answers, {rate:.0} a second");
     Ok(rate)
 }
@@ -182,4 +192,25 @@ fn scale(args: &Scale) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_host_can_have_is_refused_at_once() {
+        let good = ["load", "--device", "verbena0", "--address", "198.18.0.101", "--to", "198.18.0.102"];
+        let parsed = |words: &[&str]| Cli::try_parse_from([&["http-per-core"], words].concat());
+        assert!(parsed(&good).is_ok());
+        for address in ["0.0.0.0", "224.0.0.1", "255.255.255.255", "fd00::1", "198.18"] {
+            for at in [4, 6] {
+                let mut words = good;
+                words[at] = address;
+                let why = parsed(&words).map(|_| ()).expect_err(address).to_string();
+                assert!(why.contains("198.18.0.101"), "{why}");
+            }
+        }
+        assert!(parsed(&[&good[..], &["--seconds", "0"]].concat()).is_err());
+    }
 }

@@ -108,9 +108,11 @@ fn request(bytes: &[u8], core: u16) -> Said {
         Ok(httparse::Status::Complete(length)) => length,
         Err(_) => return Said::Request { bytes: all, answer: refusal("400 Bad Request"), end: true },
     };
+    // A field may be there several times, each with a list (RFC 9110 5.6.1).
     let has = |name: &str, value: &str| {
-        let mut of_name = request.headers.iter().filter(|field| field.name.eq_ignore_ascii_case(name));
-        of_name.any(|field| field.value.eq_ignore_ascii_case(value.as_bytes()))
+        let of_name = request.headers.iter().filter(|field| field.name.eq_ignore_ascii_case(name));
+        let mut listed = of_name.flat_map(|field| field.value.split(|&byte| byte == b','));
+        listed.any(|one| one.trim_ascii().eq_ignore_ascii_case(value.as_bytes()))
     };
     // A body would be taken for the next request.
     let bodiless = !request.headers.iter().any(|field| {
@@ -165,6 +167,10 @@ mod tests {
         assert!(answered("GET / HTTP/1.0\r\n\r\n").2);
         assert!(!answered("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n").2);
         assert!(answered("GET / HTTP/1.1\r\nconnection: close\r\n\r\n").2);
+        assert!(answered("GET / HTTP/1.1\r\nConnection: keep-alive, Close\r\n\r\n").2);
+        assert!(answered("GET / HTTP/1.1\r\nConnection: TE\r\nConnection: close ,TE\r\n\r\n").2);
+        assert!(!answered("GET / HTTP/1.0\r\nConnection: TE,keep-alive\r\n\r\n").2);
+        assert!(!answered("GET / HTTP/1.1\r\nConnection: closed\r\n\r\n").2);
     }
 
     #[test]
