@@ -307,7 +307,7 @@ impl Device {
         env.send_later(self.id, q as u16);
     }
 
-    /// See [`Qp::go_back`].
+    /// See `Qp::go_back`.
     fn go_back(&mut self, q: usize) {
         self.forget_answers(q);
         let again = self.qps[q].go_back();
