@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use crate::address::{gid_of, Gid};
+use crate::address::{fixed_owner, gid_of, Gid};
 use crate::gids::{GidEntry, GID_TABLE_LEN};
 use crate::link::{MediumSpec, PortSpec};
 use crate::packet::{PortId, MAX_CARDS};
@@ -123,10 +123,15 @@ impl GidOptions {
                 MediumSpec::Udp(address) => Some((spec.port, GidEntry::new(gid_of(address)))),
                 _ => None,
             });
-            let mut before = self.more[..nth].iter().map(|spec| (spec.port, spec.entry())).chain(by_udp);
-            let same = |(_, entry): &(PortId, GidEntry)| {
-                (entry.gid, entry.vlan) == (gid_of(more.address), more.vlan)
+            let gid = gid_of(more.address);
+            // A port that leads outside has other addresses.
+            let inside = |port: &PortId| {
+                usize::from(port.card) < MAX_CARDS && ports.iter().all(|spec| spec.port != *port)
             };
+            let by_itself = fixed_owner(&gid).filter(inside).map(|port| (port, GidEntry::new(gid)));
+            let before = self.more[..nth].iter().map(|spec| (spec.port, spec.entry()));
+            let mut before = before.chain(by_udp).chain(by_itself);
+            let same = |(_, entry): &(PortId, GidEntry)| (entry.gid, entry.vlan) == (gid, more.vlan);
             if let Some((port, _)) = before.find(same) {
                 return Err(GidOptionsError::Taken(more.clone(), port_name::text(port)));
             }
@@ -214,12 +219,20 @@ mod tests {
             ("1=::ffff:10.0.0.1", "verbena0/2"),
             ("0.2=10.0.0.1", "verbena0/2"),
             ("1=10.0.0.3", "verbena0/1"),
+            ("0.2=198.18.0.2", "verbena1/1"),
         ] {
             let ports = ["0=udp:10.0.0.3".parse().unwrap()];
             let gids = options(&["0.2=10.0.0.1", "0.2=10.0.0.1,vlan=7", more], false);
             let error = gids.check(&ports).unwrap_err();
             assert_eq!(error, GidOptionsError::Taken(spec(more), port.to_owned()));
         }
+    }
+
+    #[test]
+    fn a_port_that_leads_outside_has_left_its_own_address() {
+        let own = GidOptions { more: vec![spec("1=198.18.0.1")], roce_v1: false };
+        assert!(own.check(&[]).is_err());
+        assert_eq!(own.check(&["0=tap:tap0".parse().unwrap()]), Ok(()));
     }
 
     #[test]

@@ -88,7 +88,10 @@ pub fn open(port: PortId, address: IpAddr) -> Result<Opened, Failed> {
 fn refusal(at: SocketAddr, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
-            format!("{at} is in use: another net has this address, or the kernel's rdma_rxe all of them")
+            format!(
+                "{at} is in use: another net has this address, or a program of a net whose keeper was killed (`ss -ulpn` lists \
+                 them), or the kernel's rdma_rxe has all addresses"
+            )
         }
         io::ErrorKind::AddrNotAvailable => {
             format!(

@@ -54,8 +54,9 @@ fn bindable(address: IpAddr) -> (Finding, Option<bool>) {
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
             let found = format!("{address}: UDP port {ROCE_PORT} is in use");
             let remedy =
-                "by a net that is up (`nets` above), or by the kernel's rdma_rxe (`rdma link` lists its \
-                          devices, `rdma link del` ends one): end it, or use another address";
+                "by a net that is up (`nets` above), by a program of a net whose keeper was killed (`ss -ulpn` lists \
+                          programs), or by the kernel's rdma_rxe (`rdma link` lists its devices, `rdma link del` ends one): end \
+                          it, or use another address";
             (Finding::warn(ADDRESS, found, remedy), Some(false))
         }
         Err(error) if error.kind() == ErrorKind::AddrNotAvailable => {

@@ -50,8 +50,8 @@ impl PartArgs {
 /// How the presented id is announced, on the terminal and in results.
 pub fn announcement(id: u32) -> String {
     let known = KNOWN.iter().find(|(.., known)| *known == id);
-    let name = known.map_or(String::new(), |(_, name, _)| format!("{name} "));
-    format!("the card presents itself as {name}(part id {id}): for perftest's inline feature")
+    let name = known.map_or("an unknown card", |(_, name, _)| name);
+    format!("the card presents itself as {name} (part id {id}): for perftest's inline feature")
 }
 
 fn parse_id(text: &str) -> Result<u32, String> {
