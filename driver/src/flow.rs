@@ -15,6 +15,7 @@ const FILTER: &str = "flow rules that go by a table of VLANs";
 
 /// A flow rule. The queue pair cannot be destroyed while there is one.
 pub struct Flow<C: Card> {
+    /// First: destroyed before what it uses.
     object: Object<C>,
     _qp: Arc<Qp<C>>,
 }

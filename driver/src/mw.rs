@@ -12,6 +12,7 @@ use crate::pd::Pd;
 
 /// A memory window.
 pub struct Mw<C: Card> {
+    /// First: destroyed before what it uses.
     object: Object<C>,
     pd: Arc<Pd<C>>,
     type2: bool,

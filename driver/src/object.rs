@@ -9,14 +9,14 @@ use crate::card::Card;
 use crate::device::Device;
 use crate::error::{Error, Result};
 
-/// See the module. What it needs to exist is declared after it where it is a field, and so dropped after it.
+/// See the module. Fields are dropped in order: a struct declares it before what it depends on.
 pub(crate) struct Object<C: Card> {
     pub dev: Arc<Device<C>>,
     /// Its number on the card.
     pub number: u32,
     /// What it is, for errors.
     what: &'static str,
-    /// What destroys it; `None`: it is another handle of an object, which others destroy.
+    /// What destroys it; `None`: another handle, whose object someone else destroys.
     end: Option<AdminOpcode>,
     destroyed: AtomicBool,
 }

@@ -13,6 +13,7 @@ use crate::object::Object;
 
 /// A protection domain, or another handle of one.
 pub struct Pd<C: Card> {
+    /// First: destroyed before what it uses.
     object: Object<C>,
     pub(crate) dev: Arc<Device<C>>,
     /// The domain that this is a handle of.

@@ -40,6 +40,7 @@ impl<C: Card> Qp<C> {
 
 /// An indirection table. Its queues cannot be destroyed while it names them.
 pub struct Table<C: Card> {
+    /// First: destroyed before what it uses.
     object: Object<C>,
     queues: Mutex<Queues<C>>,
 }

@@ -17,7 +17,7 @@ macro_rules! constants {
     };
 }
 
-/// What open enums and flag sets have in common: what the type and its values are called and mean.
+/// What open enums and flag sets have in common: names and descriptions of the type and its values.
 macro_rules! named {
     ($($tdoc:literal)+ $name:ident: $int:ident, $kind:ident, {
         $( $value:ident = $number:expr, $($doc:literal)+; )+

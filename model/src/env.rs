@@ -22,7 +22,7 @@ pub trait Env {
 
     /// Writes a word of the [`journal`](crate::journal) before what it names is changed, where the process may die at any
     /// instruction. (In simulated time whoever executes an event does that.)
-    fn note(&mut self, _word: u64) {}
+    fn note(&mut self, word: u64);
     /// Time in nanoseconds, monotonic.
     fn now(&mut self) -> u64;
     /// DMA read.
@@ -37,7 +37,8 @@ pub trait Env {
     /// visible after the rest and after all earlier DMA writes.
     fn publish<const N: usize>(&mut self, to: Addr, entry: [u64; N]) -> Result<(), DmaFault>;
     /// Completes all writes to a ring of `len` bytes that are still in flight, and those before them. Nothing will be
-    /// written to the ring after this. There are such writes in simulated time only.
+    /// written to the ring after this. Only control operations in simulated time have such writes, and settle; elsewhere nothing is in flight, or nobody
+    /// asks.
     fn settle(&mut self, _ring: Addr, _len: u64) {}
     /// Completes all writes of payload to a process ([`Addr::process`]), or to a card's memory, that are still in flight.
     fn settle_payload(&mut self, _process: u16) {}
@@ -116,8 +117,9 @@ pub trait Env {
 
     /// The doorbells of a card.
     fn bells(&self, card: u16) -> &Bells;
-    /// Whether, in simulated time, the event of an armed CQ is held back when it reports `held` completions; if so, the environment calls
-    /// [`held_event`](crate::device::Device::held_event) when it is due.
+    /// Whether the event of an armed CQ is held back when it reports `held` completions; if so, the environment calls
+    /// [`held_event`](crate::device::Device::held_event) when it is due. Only the simulation that runs the cards holds events,
+    /// control operations do not.
     fn holds_event(&mut self, _card: u16, _cqn: u16, _arming: u32, _held: u32) -> bool {
         false
     }

@@ -22,7 +22,7 @@ pub fn tidied<R>(otherwise: R, work: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Locks a mutex, even if a thread has panicked that had it.
+/// Locks a mutex, even if a thread panicked while holding it.
 pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -31,7 +31,7 @@ impl<A: Plain, B: Plain> Plain for (A, B) {}
 impl<A: Plain, B: Plain, C: Plain> Plain for (A, B, C) {}
 
 /// A value of zero bytes.
-pub fn zeroed<T: Plain>() -> T {
+pub(crate) fn zeroed<T: Plain>() -> T {
     // SAFETY: every pattern of bytes is a value.
     unsafe { MaybeUninit::zeroed().assume_init() }
 }

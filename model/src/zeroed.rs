@@ -37,7 +37,7 @@ fn map(layout: Layout) -> io::Result<(*mut u8, usize)> {
 }
 
 /// The layout of a struct whose last field, a slice, has `count` items, and which is `empty` without any.
-fn with_tail<T>(empty: Layout, offset: usize, count: usize) -> Layout {
+fn with_tail<T: Plain>(empty: Layout, offset: usize, count: usize) -> Layout {
     let tail = Layout::array::<T>(count).expect("it fits into the address space");
     let bytes = offset + tail.size();
     Layout::from_size_align(bytes, empty.align()).expect("it fits into the address space").pad_to_align()

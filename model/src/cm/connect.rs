@@ -199,7 +199,8 @@ impl<E: Env> Manager<'_, E> {
         self.serve(slot, sidr_status::SUCCESS, qkey, wishes.private)
     }
 
-    /// The Q_Key of an identifier: what its peer has said, or Linux' choice for datagrams. Programs have none.
+    /// The Q_Key of an identifier: what its peer has said, or Linux' choice for datagrams. Only programs of AF_IB
+    /// choose one, and there are none here.
     pub fn qkey(&mut self, slot: u16) -> u32 {
         let id = self.id(slot);
         if id.qkey == 0 {

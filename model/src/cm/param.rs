@@ -22,9 +22,10 @@ pub struct Connection<'a> {
     pub private: &'a [u8],
     /// The QP has a shared receive queue.
     pub srq: bool,
-    /// READs and atomics that it answers at a time; in an event, that the program's own may answer.
+    /// READs and atomics that end answers at a time. In an event the two are exchanged already: what the program that gets it may
+    /// answer, and ask for.
     pub responder_resources: u8,
-    /// And asks for.
+    /// Those that it asks for.
     pub initiator_depth: u8,
     /// End-to-end flow control.
     pub flow_control: bool,

@@ -34,6 +34,8 @@ struct Surroundings {
 
 impl Env for Surroundings {
     const GATHER_BYTES: u32 = 0;
+    fn note(&mut self, _word: u64) {}
+
     fn now(&mut self) -> u64 {
         self.now
     }

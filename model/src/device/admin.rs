@@ -8,7 +8,7 @@ use fpga_regs::{
 };
 
 use super::defect::Defect;
-use super::modify::{Refused, FULL, IN_USE, NOT_FOUND, UNREACHED};
+use super::modify::{Refused, DMA_FAULT, FULL, IN_USE, NOT_FOUND};
 use super::tables::*;
 use super::Device;
 use crate::dma::Addr;
@@ -65,7 +65,7 @@ impl Device {
         }
         let mut bytes = [0u8; N];
         let at = Addr { iova: c.in_iova(), domain: self.functions[f as usize].domain };
-        env.read(at, &mut bytes).map_err(|_| UNREACHED)?;
+        env.read(at, &mut bytes).map_err(|_| DMA_FAULT)?;
         Ok(bytes)
     }
 
@@ -75,7 +75,7 @@ impl Device {
         }
         let iova = c.out_iova().wrapping_add(self.dma_slip());
         let at = Addr { iova, domain: self.functions[f as usize].domain };
-        env.write(at, bytes).map_err(|_| UNREACHED)
+        env.write(at, bytes).map_err(|_| DMA_FAULT)
     }
 
     fn execute_command(

@@ -2,7 +2,7 @@
 
 use fpga_regs::{AdminStatus, Command, Syndrome};
 
-use super::modify::{Refused, FULL, IN_USE, NOT_FOUND, UNREACHED};
+use super::modify::{Refused, DMA_FAULT, FULL, IN_USE, NOT_FOUND};
 use super::objects::owned;
 use super::tables::{Key, Part};
 use super::Device;
@@ -97,7 +97,7 @@ impl Device {
         self.part_of(f, start, len)?;
         let iova = if write { c.in_iova() } else { c.out_iova() };
         let host = Addr { iova, domain: self.functions[f as usize].domain };
-        let fault = |_| UNREACHED;
+        let fault = |_| DMA_FAULT;
         for at in (0..len).step_by(CHUNK) {
             let bytes = &mut [0; CHUNK][..(len - at).min(CHUNK as u64) as usize];
             if write {

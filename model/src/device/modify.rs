@@ -10,12 +10,12 @@ use crate::packet::PortId;
 pub(super) type Refused = (AdminStatus, Syndrome);
 /// There is no object of this number.
 pub(super) const NOT_FOUND: Refused = (AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT);
-/// It is not destroyed while others use it.
+/// Others still use it.
 pub(super) const IN_USE: Refused = (AdminStatus::IN_USE, Syndrome::STILL_USED);
 /// There is no place for another one.
 pub(super) const FULL: Refused = (AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL);
 /// Memory that the command names cannot be read or written.
-pub(super) const UNREACHED: Refused = (AdminStatus::DMA_ERROR, Syndrome::BAD_IOVA);
+pub(super) const DMA_FAULT: Refused = (AdminStatus::DMA_ERROR, Syndrome::BAD_IOVA);
 
 impl Device {
     /// MODIFY_QP. The driver has checked the attributes against the table of the specification; the

@@ -3,7 +3,7 @@
 
 use fpga_regs::{AdminStatus, CqContext, EqContext, QpType, SrqContext, Syndrome};
 
-use super::modify::{Refused, FULL, NOT_FOUND, UNREACHED};
+use super::modify::{Refused, DMA_FAULT, FULL, NOT_FOUND};
 use super::tables::*;
 use super::Device;
 use crate::dma::Addr;
@@ -110,7 +110,7 @@ impl Device {
         let cq = self.cqs[n];
         env.settle(cq.ring, (u64::from(cq.mask) + 1) << 6);
         let mut record = [0u8; 4];
-        env.read(Addr { iova: cq.ci_iova, domain: cq.ring.domain }, &mut record).map_err(|_| UNREACHED)?;
+        env.read(Addr { iova: cq.ci_iova, domain: cq.ring.domain }, &mut record).map_err(|_| DMA_FAULT)?;
         let ci = u32::from_le_bytes(record);
         let left = cq.pi.wrapping_sub(ci);
         let mask = (1u32 << c.log_size()) - 1;
@@ -121,10 +121,10 @@ impl Device {
         for i in 0..left {
             let index = ci.wrapping_add(i);
             let mut bytes = [0u8; 64];
-            env.read(cq.ring.add(((index & cq.mask) as u64) << 6), &mut bytes).map_err(|_| UNREACHED)?;
+            env.read(cq.ring.add(((index & cq.mask) as u64) << 6), &mut bytes).map_err(|_| DMA_FAULT)?;
             let mut cqe = fpga_regs::Cqe::from_bytes(&bytes);
             cqe.set_phase(index & (mask + 1) == 0);
-            env.publish(ring.add(((index & mask) as u64) << 6), cqe.words()).map_err(|_| UNREACHED)?;
+            env.publish(ring.add(((index & mask) as u64) << 6), cqe.words()).map_err(|_| DMA_FAULT)?;
         }
         let cq = &mut self.cqs[n];
         cq.ring = ring;

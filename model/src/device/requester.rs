@@ -91,7 +91,7 @@ impl Device {
                 break;
             }
         }
-        self.qps[q].catch_up();
+        self.catch_up(q);
         env.watch(self.id, q as u16);
     }
 

@@ -7,7 +7,7 @@ use super::wqe::{fetch_ctrl, Wqe};
 use super::{Device, Outcome};
 use crate::dma::{Addr, DmaFault, Undelivered};
 use crate::env::Env;
-use crate::packet::Packet;
+use crate::packet::{Packet, PORTS};
 use crate::wire::{psn, NakCode, Operation, RnrTimer, SyndromeKind};
 
 impl Device {
@@ -262,7 +262,7 @@ impl Device {
     #[inline]
     pub(super) fn retire(&mut self, q: usize, upto: u32, env: &mut impl Env) -> bool {
         let lost = self.retire_sent(q, upto, env);
-        self.qps[q].catch_up();
+        self.catch_up(q);
         lost
     }
 
@@ -314,6 +314,15 @@ impl Device {
         self.counters[usize::from(self.qps[q].port.port)].add(port::RETRANSMITS, again);
     }
 
+    /// See `Qp::catch_up`.
+    #[inline]
+    pub(super) fn catch_up(&mut self, q: usize) {
+        let skipped = self.qps[q].catch_up();
+        if skipped != 0 {
+            self.counters[usize::from(self.qps[q].port.port)].add(port::RETRANSMITS, skipped.wrapping_neg());
+        }
+    }
+
     /// A request was on its way out when sending went back, and does not leave: from its packet `from` on it is not sent again.
     pub(crate) fn not_again(&mut self, q: usize, p: &Packet, from: u32) {
         let qp = &self.qps[q];
@@ -321,7 +330,7 @@ impl Device {
             Operation::ReadRequest => qp.packets(p.dma_len),
             _ => p.count - from,
         };
-        self.counters[usize::from(qp.port.port)].add(port::RETRANSMITS, u64::from(psns).wrapping_neg());
+        self.counters[usize::from(p.src.port) % PORTS].add(port::RETRANSMITS, u64::from(psns).wrapping_neg());
     }
 
     /// An answer is missing before one that has arrived (implied NAK, IB spec 9.7.5.1.5): go back. Later ones that

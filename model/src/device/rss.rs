@@ -4,7 +4,7 @@ use std::sync::atomic::{compiler_fence, Ordering::SeqCst};
 
 use fpga_regs::{AdminStatus, EthernetLimits, HashFields, QpType, Syndrome, TableContext};
 
-use super::modify::{Refused, FULL, IN_USE, UNREACHED};
+use super::modify::{Refused, DMA_FAULT, FULL, IN_USE};
 use super::objects::owned;
 use super::segment::MAX_TSO;
 use super::tables::{Indirection, MAX_ENTRIES, MAX_INDIRECTIONS};
@@ -99,7 +99,7 @@ impl Device {
         let mut bytes = [0; 4 * MAX_ENTRIES];
         let bytes = &mut bytes[..4 << context.log_size()];
         let at = Addr { iova: context.entries_iova(), domain: self.functions[f as usize].domain };
-        env.read(at, bytes).map_err(|_| UNREACHED)?;
+        env.read(at, bytes).map_err(|_| DMA_FAULT)?;
         for (entry, number) in made.entries.iter_mut().zip(bytes.chunks_exact(4)) {
             let number = number.try_into().map_or(0, u32::from_le_bytes);
             let q = self.check_qp(f, number)?;

@@ -41,6 +41,7 @@ impl<'a> Env for ControlEnv<'_, 'a> {
     const GATHER_BYTES: u32 = SimEnv::<'a>::GATHER_BYTES;
 
     simulated! {
+        fn note(&mut self, word: u64);
         fn now(&mut self) -> u64;
         fn read(&mut self, from: Addr, to: &mut [u8]) -> Result<(), DmaFault>;
         fn atomic(&mut self, at: Addr, op: Atomic) -> Result<u64, DmaFault>;

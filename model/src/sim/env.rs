@@ -150,6 +150,9 @@ impl Env for SimEnv<'_> {
     const GATHER_BYTES: u32 = MTU as u32;
     const FETCHES_FRAMES: bool = true;
 
+    /// Who executes an event notes it.
+    fn note(&mut self, _word: u64) {}
+
     fn now(&mut self) -> u64 {
         self.sim.now / 1000
     }

@@ -1,6 +1,6 @@
 //! The event queue: a heap with four children a node, whose keys are one 128-bit number.
 
-use crate::plain::plain;
+use crate::plain::{plain, zeroed};
 
 /// An event that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,12 @@ fn first_child(at: usize) -> usize {
 
 fn event(key: u128, item: u32) -> Event {
     Event { time: (key >> 64) as u64, order: key as u64, item }
+}
+
+impl<const N: usize> Default for Queue<N> {
+    fn default() -> Self {
+        zeroed()
+    }
 }
 
 impl<const N: usize> Queue<N> {
@@ -180,7 +186,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::plain::zeroed;
 
     #[test]
     fn full_and_empty() {

@@ -220,9 +220,9 @@ impl Fields {
     /// The value and the mask of a rule. What a frame need not have to match is in neither.
     pub fn of_rule(rule: &FlowContext) -> (Fields, Fields) {
         let (mut value, mut mask) = (Fields::default(), Fields::default());
-        let mut asks = |at: usize, field: &[u8], of_it: &[u8]| {
-            value.put(at, field);
-            mask.put(at, of_it);
+        let mut asks = |at: usize, of_value: &[u8], of_mask: &[u8]| {
+            value.put(at, of_value);
+            mask.put(at, of_mask);
         };
         asks(DMAC, &rule.dmac(), &rule.dmac_mask());
         asks(SMAC, &rule.smac(), &rule.smac_mask());

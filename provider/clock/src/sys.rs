@@ -49,7 +49,7 @@ pub fn set_errno(value: c_int) {
     unsafe { *libc::__errno_location() = value }
 }
 
-/// What a C function returns that fails with this error, which goes into errno.
+/// Sets errno and returns -1.
 pub fn fail<R: From<i8>>(error: c_int) -> R {
     set_errno(error);
     R::from(-1)

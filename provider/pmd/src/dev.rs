@@ -142,10 +142,10 @@ pub unsafe fn with<C: Card>(
     }
 }
 
-/// Defines functions that ethdev calls with a device of this driver: each with its port, as [`with`], and a text that says in the
-/// log what has failed. A body relies on what ethdev says that it calls such a function with, and on nothing else.
+/// Defines functions that ethdev calls with a device of this driver: each gets its port, as in [`with`], and the text names the
+/// failed operation in the log. A body may rely only on what ethdev guarantees for that callback.
 macro_rules! calls {
-    ($($(#[$doc:meta])* $vis:vis fn $name:ident($dev:ident $(, $arg:ident: $type:ty)* $(,)?) $what:literal $body:block)*) => { $(
+    ($($(#[$doc:meta])* $vis:vis unsafe fn $name:ident($dev:ident $(, $arg:ident: $type:ty)* $(,)?) $what:literal $body:block)*) => { $(
         $(#[$doc])*
         $vis unsafe extern "C" fn $name<C: driver::Card>(
             $dev: *mut $crate::abi::ethdev::EthDev,

@@ -49,7 +49,7 @@ unsafe fn key(conf: &RssConf) -> Result<Option<[u8; HASH_KEY]>, Error> {
 
 calls! {
     /// `rss_hash_update`.
-    pub fn update(dev, conf: *mut RssConf) "the RSS hash" {
+    pub unsafe fn update(dev, conf: *mut RssConf) "the RSS hash" {
         // SAFETY: ethdev calls it with a structure and its key.
         let conf = &*conf;
         if conf.kinds & !KINDS != 0 {
@@ -60,7 +60,7 @@ calls! {
     }
 
     /// `rss_hash_conf_get`.
-    pub fn get(dev, conf: *mut RssConf) "the RSS hash" {
+    pub unsafe fn get(dev, conf: *mut RssConf) "the RSS hash" {
         // SAFETY: ethdev calls it with a structure, and room for a key if there is one.
         let conf = &mut *conf;
         conf.kinds = dev.port.spread.kinds;
@@ -95,7 +95,7 @@ unsafe fn chosen<'a>(
 
 calls! {
     /// `reta_update`.
-    pub fn table_update(dev, list: *mut RetaEntries, size: u16) "the redirection table" {
+    pub unsafe fn table_update(dev, list: *mut RetaEntries, size: u16) "the redirection table" {
         // SAFETY: ethdev calls it with as much as the size says.
         let mut entries = dev.port.spread.entries;
         chosen(list, size)?.for_each(|(n, queue)| entries[n] = *queue);
@@ -104,7 +104,7 @@ calls! {
     }
 
     /// `reta_query`.
-    pub fn table_get(dev, list: *mut RetaEntries, size: u16) "the redirection table" {
+    pub unsafe fn table_get(dev, list: *mut RetaEntries, size: u16) "the redirection table" {
         // SAFETY: ethdev calls it with as much room as the size says.
         chosen(list, size)?.for_each(|(n, queue)| *queue = dev.port.spread.entries[n]);
         Ok(())

@@ -29,7 +29,7 @@ pub const RX_QUEUES: u16 = 64;
 
 calls! {
     /// `dev_infos_get`.
-    pub fn infos(dev, info: *mut DevInfo) "the port's abilities" {
+    pub unsafe fn infos(dev, info: *mut DevInfo) "the port's abilities" {
         // SAFETY: ethdev calls it with a structure that it has filled with defaults.
         let limits = dev.port.device.limits();
         let max = limits.max_qp_wr().min(4096) as u16;
@@ -121,14 +121,14 @@ pub fn watch_link<C: Card>(dev: &mut Dev<'_, C>) -> Result<(), Error> {
 
 calls! {
     /// `link_update`.
-    pub fn link_update(dev, _wait: c_int) "the link" {
+    pub unsafe fn link_update(dev, _wait: c_int) "the link" {
         let info = dev.port.device.query_port(dev.port.number)?;
         set_link(dev.data, info.speed_mbps, info.link_up);
         Ok(())
     }
 
     /// `stats_get`.
-    pub fn stats(dev, stats: *mut Stats) "the counters" {
+    pub unsafe fn stats(dev, stats: *mut Stats) "the counters" {
         // SAFETY: ethdev calls it with a structure that is zero.
         let stats = &mut *stats;
         for (n, queue) in dev.receiving().enumerate() {
@@ -161,7 +161,7 @@ calls! {
     }
 
     /// `stats_reset` and `xstats_reset`.
-    pub fn stats_reset(dev) "the counters" {
+    pub unsafe fn stats_reset(dev) "the counters" {
         dev.receiving().for_each(|queue| queue.counters().reset());
         dev.sending().for_each(|queue| queue.counters().reset());
         let info = dev.port.device.query_port(dev.port.number)?;

@@ -3,6 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::sync::Mutex;
+use std::time::Instant;
 
 use driver::{Card, Error};
 use fpga_regs::MAX_FRAME;
@@ -19,7 +20,7 @@ use crate::port::Port;
 use crate::queues;
 use crate::rx::{self, RxQueue};
 use crate::slots::OVERHEAD;
-use crate::tx::{self, TxQueue};
+use crate::tx::{self, TxQueue, DRAIN};
 
 /// `RTE_ETH_VLAN_STRIP_MASK`.
 const VLAN_STRIP_CHANGES: c_int = 1;
@@ -39,12 +40,12 @@ unsafe fn release<Q>(list: *mut *mut c_void, n: u16) {
 }
 
 calls! {
-    fn configure(dev) "configuring" {
+    unsafe fn configure(dev) "configuring" {
         hash::configure(dev)?;
         dev.filter_vlans()
     }
 
-    fn start(dev) "starting" {
+    unsafe fn start(dev) "starting" {
         let mtu = dev.mtu();
         dev.receiving().for_each(|queue| queue.set_mtu(mtu));
         // Nobody receives or sends at a port that is stopped.
@@ -56,10 +57,10 @@ calls! {
         Ok(())
     }
 
-    fn promiscuous_on(dev) "promiscuous mode" { dev.port.want(|wanted| wanted.promiscuous = true) }
-    fn promiscuous_off(dev) "promiscuous mode" { dev.port.want(|wanted| wanted.promiscuous = false) }
-    fn groups_on(dev) "all multicast" { dev.port.want(|wanted| wanted.all_groups = true) }
-    fn groups_off(dev) "all multicast" { dev.port.want(|wanted| wanted.all_groups = false) }
+    unsafe fn promiscuous_on(dev) "promiscuous mode" { dev.port.want(|wanted| wanted.promiscuous = true) }
+    unsafe fn promiscuous_off(dev) "promiscuous mode" { dev.port.want(|wanted| wanted.promiscuous = false) }
+    unsafe fn groups_on(dev) "all multicast" { dev.port.want(|wanted| wanted.all_groups = true) }
+    unsafe fn groups_off(dev) "all multicast" { dev.port.want(|wanted| wanted.all_groups = false) }
 }
 
 unsafe extern "C" fn stop<C: Card>(dev: *mut EthDev) -> c_int {
@@ -69,7 +70,8 @@ unsafe extern "C" fn stop<C: Card>(dev: *mut EthDev) -> c_int {
         with::<C>(dev, "stopping", |dev| {
             watch = dev.port.watch.take();
             // Nobody sends at a port that is stopped, and what was sent is to arrive.
-            dev.sending().for_each(|queue| queue.drain());
+            let until = Instant::now() + DRAIN;
+            dev.sending().for_each(|queue| queue.drain(until));
             dev.port.stop();
             dev.set_states(QUEUE_STOPPED);
             Ok(())
@@ -111,7 +113,7 @@ fn with_its_port(deferred_start: u8) -> Result<(), Error> {
 }
 
 calls! {
-    fn rx_setup(
+    unsafe fn rx_setup(
         dev, queue: u16, size: u16, _socket: u32, conf: *const RxConf, pool: *mut Mempool,
     ) "a receive queue" {
         // SAFETY: ethdev calls it with a pool of mbufs, which the program keeps as long as the queue.
@@ -124,7 +126,7 @@ calls! {
         Ok(())
     }
 
-    fn tx_setup(dev, queue: u16, size: u16, _socket: u32, conf: *const TxConf) "a transmit queue" {
+    unsafe fn tx_setup(dev, queue: u16, size: u16, _socket: u32, conf: *const TxConf) "a transmit queue" {
         // SAFETY: ethdev calls it for a queue within its array.
         with_its_port((*conf).deferred_start)?;
         let offloads = dev.tx_offloads() | (*conf).offloads;
@@ -133,24 +135,24 @@ calls! {
         Ok(())
     }
 
-    fn address_add(dev, mac: *mut Mac, index: u32, _pool: u32) "an address" {
+    unsafe fn address_add(dev, mac: *mut Mac, index: u32, _pool: u32) "an address" {
         // SAFETY: ethdev calls it with an address.
         dev.port.want(|wanted| {
             wanted.addresses.insert(index, *mac);
         })
     }
 
-    fn address_set(dev, mac: *mut Mac) "the address" {
+    unsafe fn address_set(dev, mac: *mut Mac) "the address" {
         // SAFETY: ethdev calls it with an address.
         dev.port.want(|wanted| wanted.mac = *mac)
     }
 
-    fn vlan_filter_set(dev, number: u16, on: c_int) "a VLAN" {
+    unsafe fn vlan_filter_set(dev, number: u16, on: c_int) "a VLAN" {
         dev.port.device.set_vlan(dev.port.number, number, on != 0)
     }
 
     /// Of what the program has asked for, which ethdev has noted.
-    fn vlan_offload_set(dev, changed: c_int) "VLAN offloads" {
+    unsafe fn vlan_offload_set(dev, changed: c_int) "VLAN offloads" {
         if changed & VLAN_STRIP_CHANGES != 0 {
             let strip = dev.rx_offloads() & RX_VLAN_STRIP != 0;
             dev.receiving().try_for_each(|queue| queue.set_strip_vlan(strip))?;
@@ -158,14 +160,14 @@ calls! {
         dev.filter_vlans()
     }
 
-    fn groups_set(dev, groups: *mut Mac, count: u32) "the groups" {
+    unsafe fn groups_set(dev, groups: *mut Mac, count: u32) "the groups" {
         // SAFETY: ethdev calls it with so many addresses, or none.
         let given = if count == 0 { &[] } else { std::slice::from_raw_parts(groups, count as usize) };
         dev.port.want(|wanted| wanted.groups = given.to_vec())
     }
 
     /// What comes and is longer is dropped.
-    fn mtu_set(dev, mtu: u16) "the MTU" {
+    unsafe fn mtu_set(dev, mtu: u16) "the MTU" {
         match u32::from(mtu) + OVERHEAD {
             0..=MAX_FRAME => {
                 dev.receiving().for_each(|queue| queue.set_mtu(mtu));
@@ -176,7 +178,7 @@ calls! {
     }
 
     /// What the port does about pause, as the card says it: other programs may set it, too.
-    fn pause_get(dev, conf: *mut FlowControl) "flow control" {
+    unsafe fn pause_get(dev, conf: *mut FlowControl) "flow control" {
         // SAFETY: ethdev calls it with a structure that is zero.
         let link = dev.port.info()?.link;
         (*conf).mode = u32::from(link.rx_pause()) | u32::from(link.tx_pause()) << 1;
@@ -184,7 +186,7 @@ calls! {
     }
 
     /// Thresholds and times are the card's own: those that are given do not count, as ethdev allows.
-    fn pause_set(dev, conf: *mut FlowControl) "flow control" {
+    unsafe fn pause_set(dev, conf: *mut FlowControl) "flow control" {
         // SAFETY: ethdev calls it with what is asked for.
         let FlowControl { mode, forwards, negotiates, .. } = *conf;
         if forwards != 0 || negotiates != 0 {

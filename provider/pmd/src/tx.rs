@@ -21,7 +21,7 @@ use crate::slots::{Slots, SLOT};
 /// Every so many packets one asks for a completion, and those that others wait for.
 const SIGNAL_EVERY: u32 = 16;
 /// How long a queue that stops waits for its frames: a receiver that posts nothing holds them up for 100 ms.
-const DRAIN: Duration = Duration::from_secs(1);
+pub const DRAIN: Duration = Duration::from_secs(1);
 /// Bytes of an Ethernet header: the shortest frame that can be sent.
 const HEADER: u32 = 14;
 /// Completions that are looked at in one go.
@@ -133,37 +133,45 @@ impl<C: Card> TxQueue<C> {
         let mut post = raw.qp.send();
         let mut taken = 0;
         while taken < packets.len() {
-            // A message takes many slots, and waits for those before it.
+            // A message takes many slots, and waits for those before it; what is refused completes none of them.
             // SAFETY: the program's packets.
-            let waited_for = packets.get(taken + 1).is_none_or(|&next| unsafe { is_message(next) });
+            let waited_for = packets
+                .get(taken + 1)
+                .is_none_or(|&next| unsafe { is_message(next) || !is_whole_frame(next) });
             if !sent.push(packets[taken], waited_for, &mut post) {
                 break;
             }
             taken += 1;
         }
         post.ring();
-        self.span.store(u64::from(sent.head) << 32 | u64::from(sent.tail), Ordering::Relaxed);
+        self.note(sent);
         // SAFETY: packets that the program has given to us, and whose bytes are in slots.
         unsafe { Mbuf::free(&packets[..taken]) };
         taken
     }
 
-    /// Waits until what was posted is sent. What does not leave in time is dropped and counted.
+    /// For those who ask how far it is.
+    fn note(&self, sent: &Sent<C>) {
+        self.span.store(u64::from(sent.head) << 32 | u64::from(sent.tail), Ordering::Relaxed);
+    }
+
+    /// Waits until what was posted is sent. What has not left by then is dropped and counted.
     ///
     /// # Safety
     /// No thread sends.
-    pub unsafe fn drain(&self) {
+    pub unsafe fn drain(&self, until: Instant) {
         // SAFETY: as the caller promises.
         let sent = unsafe { &mut *self.sent.get() };
         sent.reap(&self.raw);
-        let until = Instant::now() + DRAIN;
         while sent.under_way() != 0 && !sent.broken {
             if Instant::now() > until {
-                return sent.restart(&self.raw);
+                sent.restart(&self.raw);
+                break;
             }
             std::thread::sleep(Duration::from_micros(100));
             sent.reap(&self.raw);
         }
+        self.note(sent);
     }
 }
 
@@ -217,7 +225,7 @@ impl<C: Card> Sent<C> {
             return self.push_cut(packet, post);
         }
         // SAFETY: as above.
-        if !is_frame(length, asked) || !unsafe { Mbuf::is_whole(packet) } {
+        if !unsafe { is_whole_frame(packet) } {
             return self.refuse();
         }
         let free = self.size - self.under_way();
@@ -326,6 +334,16 @@ fn is_frame(length: u32, asked: u64) -> bool {
     (HEADER..=longest).contains(&length)
 }
 
+/// Whether the card can send a packet as one frame.
+///
+/// # Safety
+/// It must be a live mbuf.
+#[inline]
+unsafe fn is_whole_frame(packet: *const Mbuf) -> bool {
+    // SAFETY: as the caller promises.
+    unsafe { is_frame((*packet).pkt_len, (*packet).ol_flags) && Mbuf::is_whole(packet) }
+}
+
 /// What a packet asks the card for.
 #[inline]
 fn offloads(asked: u64) -> SendFlags {
@@ -362,7 +380,7 @@ pub unsafe extern "C" fn prepare<C: Card>(queue: *mut c_void, packets: *mut *mut
         // SAFETY: as above.
         unsafe {
             match (*packet).ol_flags & TX_TCP_SEG {
-                0 => is_frame((*packet).pkt_len, (*packet).ol_flags) && Mbuf::is_whole(packet),
+                0 => is_whole_frame(packet),
                 _ => most.is_some_and(|most| Cut::of(packet, most).is_some()),
             }
         }

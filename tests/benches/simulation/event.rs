@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use fpga_regs::WqeOpcode;
 use model::attach::{NetOptions, SegmentCard};
-use model::plain::zeroed;
 use model::profile::Profile;
 use model::sim::heap::Queue;
 use tests::{connect, Net, Options};
@@ -73,7 +72,7 @@ pub fn alone() {
         events = clock.events() - before;
         start.elapsed().as_nanos() as f64 / events as f64
     };
-    let mut queue = Box::new(zeroed::<Queue<16384>>());
+    let mut queue = Box::new(Queue::<16384>::default());
     let mut random = 1u64;
     let mut delay = || {
         random ^= random << 13;

@@ -100,7 +100,7 @@ struct Scale {
 /// An address that a host can have.
 fn host(text: &str) -> Result<Ipv4Addr, String> {
     let address: Ipv4Addr =
-        text.parse().map_err(|_| "an IPv4 address is wanted, as 198.18.0.101".to_owned())?;
+        text.parse().map_err(|_| "expected an IPv4 address such as 198.18.0.101".to_owned())?;
     match address.is_unspecified() || address.is_multicast() || address.is_broadcast() {
         true => Err("no host has this address: give one of its own, as 198.18.0.101".into()),
         false => Ok(address),

@@ -231,6 +231,11 @@ impl Out {
     fn put(&mut self, frame: &[u8]) {
         self.unsent += u64::from(self.wire.send(frame).is_err());
     }
+
+    /// As [`put`](Self::put), of what neighbours are told and asked too, which is no packet of the card's and not counted.
+    fn say(&mut self, frame: &[u8]) {
+        self.unsent += u64::from(self.wire.send(frame).is_err() && frame::path(frame).is_some());
+    }
 }
 
 impl Receiver for EthernetReceiver {
@@ -281,7 +286,7 @@ impl EthernetReceiver {
             let Some((own, ip)) = addresses.split_first_chunk() else { return true };
             let Some(ip) = ip.first_chunk() else { return true };
             let to = (u16::from_ne_bytes(*vlan), *ip);
-            self.neighbours.look(now, own, &to, &mut |frame: &[u8]| self.out.put(frame));
+            self.neighbours.look(now, own, &to, &mut |frame: &[u8]| self.out.say(frame));
             if !self.asked.contains(&to) {
                 if self.asked.len() == QUESTIONS {
                     self.asked.pop_front();
@@ -300,7 +305,7 @@ impl EthernetReceiver {
             if let Some(Path { network, vlan, .. }) = frame::path(frame) {
                 let to = (vlan.map_or(0, vlan_of), network.dst_gid());
                 let way = (&network.src_gid(), &to);
-                self.neighbours.send(now, way, frame, &mut |frame: &[u8]| self.out.put(frame));
+                self.neighbours.send(now, way, frame, &mut |frame: &[u8]| self.out.say(frame));
             }
         }
         true
@@ -335,7 +340,7 @@ impl EthernetReceiver {
     fn is_of_neighbours(&mut self, frame: &[u8]) -> bool {
         let (out, answered) = (&mut self.out, &self.answered);
         let ours = |(vlan, ip): &Place| answered.iter().any(|own| own.vlan == *vlan && own.gid == *ip);
-        self.neighbours.receive(now_ns(), frame, ours, &mut |frame: &[u8]| out.put(frame))
+        self.neighbours.receive(now_ns(), frame, ours, &mut |frame: &[u8]| out.say(frame))
     }
 
     /// Tells a new link of the port's addresses, and asks for those that are looked for. A medium that refuses that is tried again.
@@ -357,7 +362,7 @@ impl EthernetReceiver {
         }
         self.unannounced = (!taken).then_some(now + RETRY);
         if taken {
-            self.neighbours.ask_anew(now, &mut |frame: &[u8]| self.out.put(frame));
+            self.neighbours.ask_anew(now, &mut |frame: &[u8]| self.out.say(frame));
         }
     }
 
@@ -375,7 +380,7 @@ impl EthernetReceiver {
 
     fn ask_again(&mut self) {
         if self.alarm.rings() {
-            self.neighbours.run(now_ns(), &mut |frame: &[u8]| self.out.put(frame));
+            self.neighbours.run(now_ns(), &mut |frame: &[u8]| self.out.say(frame));
         }
     }
 

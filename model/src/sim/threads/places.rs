@@ -128,9 +128,10 @@ impl<S: Borrow<Segment>> Threads<S> {
                 .iter()
                 .any(|a| a.member != member && a.state != State::Blocked && a.state.takes_part());
             let now = sim.latest();
-            let go_on = now - *since.get_or_insert(now) >= BESIDE;
+            // The furthest may have begun to wait: then the time is that of who runs.
+            let go_on = now.saturating_sub(*since.get_or_insert(now)) >= BESIDE;
             let joined = (!others || go_on || tries == 0).then(|| sim.join(member, std::process::id(), tid));
-            if let (Some(Some(at)), true) = (joined, others && go_on) {
+            if let (Some(Some(at)), true) = (joined, others) {
                 held.actor(at).clock.store(now.next_multiple_of(BESIDE), Ordering::Release);
             }
             drop(held);

@@ -92,9 +92,10 @@ fn interface(text: &str) -> Result<String, String> {
     let good = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | ':' | '%');
     match (1..=15).contains(&text.len()) && text.chars().all(good) && !matches!(text, "." | "..") {
         true => Ok(text.to_owned()),
-        false => {
-            Err("the name of an interface has 1 to 15 characters, none of them a space, /, : or %".into())
-        }
+        false => Err(
+            "the name of an interface has 1 to 15 printable ASCII characters other than space, /, : and %"
+                .into(),
+        ),
     }
 }
 
@@ -238,7 +239,7 @@ fn end(which: &Which, net: &Net) -> Result<()> {
                 }
             }
             Err(Taken::By(Noted { pid, interface, .. })) => {
-                if told.is_some() && pid != told {
+                if told.is_some() && pid.is_some_and(|pid| Some(pid) != told) {
                     // The process has ended, and another one has the port already.
                     return Ok(());
                 }

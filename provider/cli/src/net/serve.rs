@@ -16,7 +16,7 @@ use super::runtime::{default_net, Net};
 use super::{daemon, keeper};
 use crate::args::{CardArgs, Clock};
 
-/// Options of `verbena serve`; those of a net in simulated time are none of them.
+/// Options of `verbena serve`; without those that need simulated time.
 #[derive(Args)]
 #[command(
     mut_arg("clock", |arg| arg.hide(true).value_parser(wall)),

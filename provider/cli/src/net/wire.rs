@@ -16,7 +16,7 @@ between them; or @FILE with such parts
   loss=P, dup=P, reorder=P, corrupt=P  any frame, with this probability from 0 to 1
   down=TIME..[TIME]                    the link is down
   seed=N                               of the random numbers (1)
-  ACTION WORD...                       the frames that all of the words are true of
+  ACTION WORD...                       frames that match all the words
 
   ACTION: drop, dup, reorder, corrupt, delay, mark
   WORD: nth=N[..[N]], every=N, p=P, qp=N, psn=N[..N], from=CARD, to=CARD, at=TIME..[TIME],
