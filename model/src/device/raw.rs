@@ -221,7 +221,7 @@ impl Device {
             req.cur_offset = 0;
             req.psn = psn::add(req.psn, 1);
             req.cur = req.cur.wrapping_add(frame.blocks);
-            self.catch_up(q);
+            self.qps[q].catch_up();
         }
         if frame.part != Part::All {
             self.count(by, port::TX_SEGMENTED);

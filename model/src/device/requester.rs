@@ -91,7 +91,7 @@ impl Device {
                 break;
             }
         }
-        self.catch_up(q);
+        self.qps[q].catch_up();
         env.watch(self.id, q as u16);
     }
 

@@ -262,7 +262,7 @@ impl Device {
     #[inline]
     pub(super) fn retire(&mut self, q: usize, upto: u32, env: &mut impl Env) -> bool {
         let lost = self.retire_sent(q, upto, env);
-        self.catch_up(q);
+        self.qps[q].catch_up();
         lost
     }
 
@@ -312,15 +312,6 @@ impl Device {
         self.forget_answers(q);
         let again = self.qps[q].go_back();
         self.counters[usize::from(self.qps[q].port.port)].add(port::RETRANSMITS, again);
-    }
-
-    /// See `Qp::catch_up`.
-    #[inline]
-    pub(super) fn catch_up(&mut self, q: usize) {
-        let skipped = self.qps[q].catch_up();
-        if skipped != 0 {
-            self.counters[usize::from(self.qps[q].port.port)].add(port::RETRANSMITS, skipped.wrapping_neg());
-        }
     }
 
     /// A request was on its way out when sending went back, and does not leave: from its packet `from` on it is not sent again.
