@@ -135,9 +135,7 @@ impl<C: Card> TxQueue<C> {
         while taken < packets.len() {
             // A message takes many slots, and waits for those before it; what is refused completes none of them.
             // SAFETY: the program's packets.
-            let waited_for = packets
-                .get(taken + 1)
-                .is_none_or(|&next| unsafe { is_message(next) || !is_whole_frame(next) });
+            let waited_for = packets.get(taken + 1).is_none_or(|&next| unsafe { !is_frame(next) });
             if !sent.push(packets[taken], waited_for, &mut post) {
                 break;
             }
@@ -225,7 +223,7 @@ impl<C: Card> Sent<C> {
             return self.push_cut(packet, post);
         }
         // SAFETY: as above.
-        if !unsafe { is_whole_frame(packet) } {
+        if !unsafe { is_frame(packet) } {
             return self.refuse();
         }
         let free = self.size - self.under_way();
@@ -317,31 +315,16 @@ impl<C: Card> Sent<C> {
     }
 }
 
-/// Whether a packet is TCP that is to be cut into frames.
-///
-/// # Safety
-/// It must be a live mbuf.
-#[inline]
-unsafe fn is_message(packet: *const Mbuf) -> bool {
-    // SAFETY: as the caller promises.
-    unsafe { (*packet).ol_flags & TX_TCP_SEG != 0 }
-}
-
-/// Whether a packet of this length can be sent as a frame.
-#[inline]
-fn is_frame(length: u32, asked: u64) -> bool {
-    let longest = if asked & TX_VLAN == 0 { MAX_FRAME } else { MAX_FRAME - TAG };
-    (HEADER..=longest).contains(&length)
-}
-
 /// Whether the card can send a packet as one frame.
 ///
 /// # Safety
 /// It must be a live mbuf.
 #[inline]
-unsafe fn is_whole_frame(packet: *const Mbuf) -> bool {
+unsafe fn is_frame(packet: *const Mbuf) -> bool {
     // SAFETY: as the caller promises.
-    unsafe { is_frame((*packet).pkt_len, (*packet).ol_flags) && Mbuf::is_whole(packet) }
+    let (length, asked, whole) = unsafe { ((*packet).pkt_len, (*packet).ol_flags, Mbuf::is_whole(packet)) };
+    let longest = if asked & TX_VLAN == 0 { MAX_FRAME } else { MAX_FRAME - TAG };
+    asked & TX_TCP_SEG == 0 && (HEADER..=longest).contains(&length) && whole
 }
 
 /// What a packet asks the card for.
@@ -380,7 +363,7 @@ pub unsafe extern "C" fn prepare<C: Card>(queue: *mut c_void, packets: *mut *mut
         // SAFETY: as above.
         unsafe {
             match (*packet).ol_flags & TX_TCP_SEG {
-                0 => is_whole_frame(packet),
+                0 => is_frame(packet),
                 _ => most.is_some_and(|most| Cut::of(packet, most).is_some()),
             }
         }
