@@ -4,12 +4,11 @@
 //! The two sides do not talk before they begin, so a client starts when its server has posted receives. From then on the
 //! server stands still in simulated time.
 
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use model::attach::{receives_waiting, simulated_time};
 use tests::pcap::records;
-use tests::stock::{alone, changed_profile, compile_c, need, rows, Program, StockNet};
+use tests::stock::{alone, compile_c, need, only_the_wire, rows, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(120);
 const MAC: [&str; 2] = ["02:56:42:00:00:00", "02:56:42:00:01:00"];
@@ -17,23 +16,6 @@ const BW: &str = "raw_ethernet_bw";
 const LAT: &str = "raw_ethernet_lat";
 /// Check sequence, preamble, start and gap of a frame.
 const AROUND: f64 = 24.0;
-
-/// cx4lx, of whose stages nothing but the wire limits frames of any size.
-fn only_the_wire(directory: &Path) -> PathBuf {
-    let changes = [
-        ("post_ns", 1),
-        ("post_recv_ns", 1),
-        ("doorbell_ns", 1),
-        ("poll_ns", 1),
-        ("poll_cqe_ns", 1),
-        ("qp_ns", 10),
-        ("gather_ns", 0),
-        ("pipe_ns", 10),
-        ("gap_ns", 0),
-        ("rx_packet_ns", 0),
-    ];
-    changed_profile(directory, &changes)
-}
 
 /// Starts one side of a raw test.
 fn side(net: &StockNet, options: &[&str], program: &str, arguments: &str, side: usize) -> Program {

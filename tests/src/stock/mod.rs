@@ -40,7 +40,7 @@ pub use perftest::{check_report, first_row, rows, until_calibrated, Kind};
 pub use port::{free_port, wait_until_listening};
 pub use process::{cpu_time, descendants, involuntary_switches, keepers, running, signal, status};
 pub use program::{words, wrapped, Ended, Program};
-pub use simulated::{changed_profile, simulated_perftest, table};
+pub use simulated::{changed_profile, only_the_wire, simulated_perftest, table};
 pub use testpmd::{EalFiles, Testpmd};
 
 pub use crate::{wait_for, LIMIT};

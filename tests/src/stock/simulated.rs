@@ -45,3 +45,20 @@ pub fn changed_profile(directory: &Path, changes: &[(&str, u32)]) -> PathBuf {
     fs::write(&path, text).expect("written");
     path
 }
+
+/// cx4lx, of whose stages nothing but the wire limits frames of any size.
+pub fn only_the_wire(directory: &Path) -> PathBuf {
+    let changes = [
+        ("post_ns", 1),
+        ("post_recv_ns", 1),
+        ("doorbell_ns", 1),
+        ("poll_ns", 1),
+        ("poll_cqe_ns", 1),
+        ("qp_ns", 10),
+        ("gather_ns", 0),
+        ("pipe_ns", 10),
+        ("gap_ns", 0),
+        ("rx_packet_ns", 0),
+    ];
+    changed_profile(directory, &changes)
+}

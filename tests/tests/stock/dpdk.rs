@@ -9,6 +9,7 @@ mod queues;
 mod releases;
 mod segments;
 mod sharing;
+mod simulated;
 mod statistics;
 mod symmetric;
 mod vlan;

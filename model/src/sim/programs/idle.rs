@@ -24,6 +24,8 @@ const MOMENT: u64 = 2_000_000;
 pub struct Idle {
     /// Waits in the kernel that have begun.
     pub waits: u64,
+    /// Polls of programs that [wait for frames](Sim::idles), which may be as long as they run.
+    pub stands: u64,
     /// How many there were when all threads were first seen to wait, and the real time then (ns).
     seen: (u64, u64),
     /// The time-out that is next for a process alone, and the real time at which it may happen (ns).
@@ -90,6 +92,23 @@ impl Sim {
         blocked.any(|(i, waits)| self.actors.all[i].member == member && waits.iter().any(is_one))
     }
 
+    /// Changes while something happens, and while programs wait for frames.
+    pub fn done(&self) -> u64 {
+        self.executed.wrapping_add(self.idle.stands)
+    }
+
+    /// Whether nothing is in flight, and the programs other than that of actor `me` wait, too, in the kernel or for entries
+    /// of their queues.
+    pub fn idles(&self, me: u16) -> bool {
+        let member = self.actors.all[me as usize].member;
+        let waits = |a: &Actor| match a.state {
+            State::Running | State::Turn => false,
+            State::Waiting => a.entries.get(),
+            _ => true,
+        };
+        self.queue.peek().is_none() && self.actors.used().iter().all(|a| a.member == member || waits(a))
+    }
+
     /// When something happens next that actor `me` does not do: an event, its alarm, or something that another
     /// program does at the earliest. [`FOREVER`]: nothing will.
     pub fn next_without(&self, me: u16) -> u64 {
@@ -105,5 +124,5 @@ impl Sim {
 }
 
 plain! {
-    Idle { waits, seen, timeout }
+    Idle { waits, stands, seen, timeout }
 }

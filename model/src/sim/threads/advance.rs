@@ -172,7 +172,7 @@ impl<S: Borrow<Segment>> Threads<S> {
                 return (clock, held);
             }
             let sim = held.sim();
-            let executed = sim.executed;
+            let done = sim.done();
             let a = &sim.actors.all[me as usize];
             // No other process has joined yet that could do something.
             let alone = outcome == Outcome::Idle && !sim.has_others(a.member);
@@ -192,7 +192,7 @@ impl<S: Borrow<Segment>> Threads<S> {
                 continue;
             }
             if in_vain {
-                self.stands_still(still.look(executed), alone);
+                self.stands_still(still.look(done), alone);
             }
             held = self.must_lock();
             if in_vain && for_memory && signal_pending() {

@@ -49,8 +49,6 @@ struct Row {
     /// Polls since it did, and between the last two times; 0: it does not.
     unlooked: Cell<u32>,
     every: Cell<u32>,
-    /// Other processes have been on the net.
-    met: Cell<bool>,
     /// Since when time stands still, because nobody is there who could do something.
     stands_since: Cell<Option<Instant>>,
     /// Notices that nothing comes of it.
@@ -89,7 +87,6 @@ impl Row {
             looked: Cell::new(false),
             unlooked: Cell::new(0),
             every: Cell::new(0),
-            met: Cell::new(false),
             stands_since: Cell::new(None),
             still: RefCell::new(Standstill::NEW),
         }
@@ -147,9 +144,8 @@ impl Row {
         polls
     }
 
-    /// Whether time stands still for a program that is `idle`: alone on its net, with rules for frames and nothing in flight.
-    /// It waits for a sender that has not started yet and does not talk to it beforehand, so it does not matter when that is.
-    /// Its alarm ends this after `left` (ps) of the machine's time.
+    /// Whether time stands still for a program that is `idle`. It waits for a sender of frames that does not talk to it
+    /// beforehand, so it does not matter when that is. What is next ends this after `left` (ps) of the machine's time.
     fn stands_still(&self, idle: bool, left: u64) -> bool {
         if !idle {
             self.stands_since.set(None);
@@ -206,9 +202,9 @@ impl<S: Borrow<Segment>> Threads<S> {
         } else {
             held = self.check_progress(row, me, held);
             let next = held.sim().next_without(me);
-            let alone = next >= held.actor(me).alarm && row.polls.get() >= QUIET && !row.met.get();
-            let idle = alone && held.world().takes_frames();
+            let idle = row.polls.get() >= QUIET && held.sim().idles(me) && held.world().takes_frames();
             if row.stands_still(idle, next.saturating_sub(now)) {
+                held.sim().idle.stands += 1;
                 return;
             }
             let time = row.stretch(now);
@@ -230,9 +226,8 @@ impl<S: Borrow<Segment>> Threads<S> {
     /// Makes sure that a program does not poll for ever, without a word, for what cannot come.
     fn check_progress<'a>(&'a self, row: &Row, me: u16, mut held: Held<'a>) -> Held<'a> {
         let member = held.actor(me).member;
-        let (executed, alone) = (held.sim().executed, !held.sim().has_others(member));
-        row.met.set(row.met.get() || !alone);
-        let look = row.still.borrow_mut().look_sometimes(executed);
+        let (done, alone) = (held.sim().done(), !held.sim().has_others(member));
+        let look = row.still.borrow_mut().look_sometimes(done);
         if look == Look::Moves {
             return held;
         }
