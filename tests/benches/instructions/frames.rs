@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use driver::{Device, Offloads, Qp, QpAttr, SendFlags};
-use fpga_regs::{FlowContext, HashFields, QpState, QpType, WqeOpcode, SUITE_KEY};
+use fpga_regs::{FlowContext, HashFields, QpState, QpType, SUITE_KEY};
 use model::attach::SegmentCard;
 use tests::{Options, Peer};
 
@@ -28,12 +28,8 @@ type Side = Peer<SegmentCard>;
 fn counted_burst(x: &Side, length: usize) {
     let mut post = x.qp.send();
     for n in 0..BURST {
-        let sge = [x.sge(n as usize * STRIDE, length)];
-        let mut wr = x.wr(n.into(), WqeOpcode::RAW_ETH, &sge);
-        if n + 1 < BURST {
-            wr.flags = SendFlags::empty();
-        }
-        post.push(&wr).expect("room");
+        let signaled = if n + 1 < BURST { SendFlags::empty() } else { SendFlags::SIGNALED };
+        post.push_frame(n.into(), x.sge(n as usize * STRIDE, length), signaled, 0).expect("room");
     }
     post.ring();
 }
