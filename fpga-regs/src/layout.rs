@@ -238,6 +238,7 @@ macro_rules! layout {
         }
 
         impl Default for $name {
+            #[inline]
             fn default() -> Self {
                 Self::new()
             }

@@ -123,6 +123,7 @@ macro_rules! flag_set {
             }
 
             /// True where every bit of `other` is set.
+            #[inline]
             pub const fn contains(self, other: Self) -> bool {
                 self.0 & other.0 == other.0
             }

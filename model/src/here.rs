@@ -114,6 +114,7 @@ impl Here {
 unsafe fn copy_frame(to: *mut u8, from: *const u8, len: usize) {
     const WORD: usize = 8;
     const HEADERS: usize = 62;
+    const SHORTEST: usize = HEADERS - WORD;
     let word = |at: usize| {
         // SAFETY: as the caller promises; `at` is such that the word is within the frame.
         unsafe { to.add(at).cast::<u64>().write_unaligned(from.add(at).cast::<u64>().read_unaligned()) };
@@ -122,8 +123,17 @@ unsafe fn copy_frame(to: *mut u8, from: *const u8, len: usize) {
         // SAFETY: as above.
         return unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
     }
-    let mut at = WORD - 2;
-    while at + WORD <= len.min(HEADERS) {
+    let words = |end: usize| {
+        let mut at = WORD - 2;
+        while at + WORD <= end {
+            word(at);
+            at += WORD;
+        }
+        at
+    };
+    // No frame on the wire is shorter: the end is a constant, and there is no loop.
+    let mut at = if len < SHORTEST { words(len) } else { words(SHORTEST) };
+    if at + WORD <= len.min(HEADERS) {
         word(at);
         at += WORD;
     }

@@ -239,7 +239,7 @@ impl Device {
     }
 
     /// The receive WQE in use is complete.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push_recv(&mut self, q: usize, cqe: Cqe, solicited: bool, env: &mut impl Env) {
         self.push_cqe(self.qps[q].recv_cq, cqe, solicited, env);
         self.qps[q].resp.has_recv = false.into();

@@ -61,15 +61,21 @@ impl World {
         let mut flows = core::mem::take(env.flows());
         flows.make_room();
         let mut tally = Tally::default();
-        let next = (0..TURN)
-            .map(|_| flows.send(self, (card, q), &mut tally, env))
-            .find(|next| !matches!(next, Next::Sent));
+        // Who rings while this runs has it run again.
+        let producer = env.bells(card).sq_producer(q.into());
+        let mut next = Next::Sent;
+        for _ in 0..TURN {
+            next = flows.send(self, (card, q), producer, &mut tally, env);
+            if !matches!(next, Next::Sent) {
+                break;
+            }
+        }
         tally.count(self);
         *env.flows() = flows;
-        if next.is_none() {
+        if matches!(next, Next::Sent) {
             env.send_later(card, q);
         }
-        !matches!(next, Some(Next::NotPlain))
+        !matches!(next, Next::NotPlain)
     }
 }
 
@@ -108,7 +114,14 @@ impl Tally {
 impl Flows {
     /// Sends the next frame of a queue pair that [may send plain ones](Qp::sends_plain_frames), if it is plain.
     #[inline(always)]
-    fn send<E: Express>(&mut self, world: &mut World, sender: Place, tally: &mut Tally, env: &mut E) -> Next {
+    fn send<E: Express>(
+        &mut self,
+        world: &mut World,
+        sender: Place,
+        producer: u32,
+        tally: &mut Tally,
+        env: &mut E,
+    ) -> Next {
         let (card, q) = (usize::from(sender.0), usize::from(sender.1));
         let generation = env.generation();
         let known = &mut self.senders[q % SENDERS];
@@ -117,7 +130,7 @@ impl Flows {
         }
         let Some(own) = known else { return Next::NotPlain };
         let index = world.cards[card].qps[q].req.cur;
-        match env.bells(sender.0).sq_producer(q).wrapping_sub(index) {
+        match producer.wrapping_sub(index) {
             0 => return Next::Empty,
             posted if posted > own.sq_mask + 1 => return Next::NotPlain,
             _ => {}
@@ -203,12 +216,11 @@ impl Receiver {
             return false;
         }
         let mut posted = qp.resp.posted(|| env.bells(self.place.0).rq_producer(q));
-        for _ in 0..if pauses { LOOKS } else { 0 } {
-            if posted != 0 {
-                break;
-            }
+        let mut looks = if pauses { LOOKS } else { 0 };
+        while posted == 0 && looks != 0 {
             core::hint::spin_loop();
             posted = qp.resp.posted(|| env.bells(self.place.0).rq_producer(q));
+            looks -= 1;
         }
         if posted.wrapping_sub(1) > self.rq_mask {
             return false;
@@ -245,14 +257,16 @@ impl Receiver {
         qp.resp.has_recv = true.into();
         compiler_fence(SeqCst);
         qp.resp.rq_ci = index.wrapping_add(1);
-        let (first, rest) = match stripped {
-            None => (frame, &frame[frame.len()..]),
-            Some(_) => (&frame[..ethernet::ADDRESSES], &frame[ethernet::ADDRESSES + Ethernet::TAG_BYTES..]),
-        };
         // SAFETY: the memory was found for this length in this generation.
         unsafe {
-            to.write_frame(first);
-            to.add(first.len() as u64).write(rest);
+            match stripped {
+                None => to.write_frame(frame),
+                Some(_) => {
+                    let (addresses, rest) = frame.split_at(ethernet::ADDRESSES);
+                    to.write_frame(addresses);
+                    to.add(addresses.len() as u64).write(&rest[Ethernet::TAG_BYTES..]);
+                }
+            }
         }
         let device = &mut world.cards[card];
         let mut cqe = device.recv_cqe(q, CqeStatus::SUCCESS, Syndrome::NONE, length as u32);
@@ -277,8 +291,10 @@ impl Receiver {
         let words = self.words(index.wrapping_add(AHEAD));
         let sge = WqeSge::from_bytes(&bytes([words[2], words[3]]));
         if let Some(to) = self.to.find(sge.lkey(), sge.addr(), sge.length()) {
-            for line in (0..length.min(MOST_AHEAD)).step_by(64) {
+            let mut line = 0;
+            while line < length.min(MOST_AHEAD) {
                 to.add(line).prefetch_for_write();
+                line += 64;
             }
         }
         if posted > 2 * AHEAD {
