@@ -131,16 +131,20 @@ impl<C: Card> TxQueue<C> {
             sent.reap(raw);
         }
         let mut post = raw.qp.send();
-        let mut taken = 0;
+        let (mut taken, before) = (0, sent.posted);
+        // SAFETY: the program's packets.
+        let is_frame_at = |at: usize| packets.get(at).is_some_and(|&packet| unsafe { is_frame(packet) });
+        let mut is_frame = is_frame_at(0);
         while taken < packets.len() {
             // A message takes many slots, and waits for those before it; what is refused completes none of them.
-            // SAFETY: the program's packets.
-            let waited_for = packets.get(taken + 1).is_none_or(|&next| unsafe { !is_frame(next) });
-            if !sent.push(packets[taken], waited_for, &mut post) {
+            let next_is_frame = is_frame_at(taken + 1);
+            if !sent.push(packets[taken], is_frame, !next_is_frame, &mut post) {
                 break;
             }
-            taken += 1;
+            (taken, is_frame) = (taken + 1, next_is_frame);
         }
+        self.counters.packets.add(sent.posted.packets - before.packets);
+        self.counters.bytes.add(sent.posted.bytes - before.bytes);
         post.ring();
         self.note(sent);
         // SAFETY: packets that the program has given to us, and whose bytes are in slots.
@@ -215,16 +219,18 @@ impl<C: Card> Sent<C> {
     /// Posts a packet, or drops one that the card cannot send; false if it has to wait, for one that completes: the last
     /// that there is room for, and those that are `waited_for`.
     #[inline]
-    fn push(&mut self, packet: *mut Mbuf, waited_for: bool, post: &mut SendPost<'_, C>) -> bool {
+    fn push(
+        &mut self,
+        packet: *mut Mbuf,
+        is_frame: bool,
+        waited_for: bool,
+        post: &mut SendPost<'_, C>,
+    ) -> bool {
         // SAFETY: the program's packet.
         let (length, asked, vlan_tci) =
             unsafe { ((*packet).pkt_len, (*packet).ol_flags, (*packet).vlan_tci) };
-        if asked & TX_TCP_SEG != 0 {
-            return self.push_cut(packet, post);
-        }
-        // SAFETY: as above.
-        if !unsafe { is_frame(packet) } {
-            return self.refuse();
+        if !is_frame {
+            return if asked & TX_TCP_SEG != 0 { self.push_cut(packet, post) } else { self.refuse() };
         }
         let free = self.size - self.under_way();
         if free == 0 {
@@ -301,8 +307,6 @@ impl<C: Card> Sent<C> {
             self.head = next;
             self.posted.add(length);
             self.marks[(next & (self.size - 1)) as usize] = self.posted;
-            self.counters.packets.add(1);
-            self.counters.bytes.add(u64::from(length));
         }
         pushed
     }
