@@ -1,7 +1,8 @@
 """One thread waits for many descriptors at a time.
 
-many.py serve|connect PORT HOW COUNT: two programs with a card each and COUNT connections between them. Each in turn waits for
-all of them, HOW is "poll" or "epoll", and the other writes to the last. Both say how long that took.
+many.py serve|connect PORT HOW COUNT PASSING: two programs with a card each and COUNT connections between them. Each in turn
+waits for all of them, HOW is "poll" or "epoll", and the other writes to the last. Both say how long that took. Each opens and
+closes PASSING other sockets meanwhile.
 
 many.py alone COUNT: waits for COUNT descriptors to which nothing comes."""
 import os
@@ -24,35 +25,42 @@ def waits(how, sockets, seconds):
     return bool(poll.poll(seconds * 1000 if how == "poll" else seconds))
 
 
-def times(what, how, sockets):
+def passes(count):
+    for _ in range(count):
+        socket.socket().close()
+
+
+def times(what, how, sockets, passing):
     """The other says that it is about to write."""
     assert sockets[-1].recv(1) == b"a"
+    passes(passing)
     begin = time.monotonic_ns()
     assert waits(how, sockets, 10)
     assert sockets[-1].recv(1) == b"b"
     print(f"{what}: {time.monotonic_ns() - begin} ns")
 
 
-def writes(sockets):
+def writes(sockets, passing):
     sockets[-1].send(b"a")
+    passes(passing)
     time.sleep(0.05)
     sockets[-1].send(b"b")
 
 
-def serve(port, how, count):
+def serve(port, how, count, passing):
     context = Context(name="verbena0")
     listener = socket.create_server(("127.0.0.1", port), backlog=count)
     sockets = [listener.accept()[0] for _ in range(count)]
-    times("the server", how, sockets)
-    writes(sockets)
+    times("the server", how, sockets, passing)
+    writes(sockets, passing)
     sockets[-1].recv(1)
 
 
-def connect(port, how, count):
+def connect(port, how, count, passing):
     context = Context(name="verbena1")
     sockets = [socket.create_connection(("127.0.0.1", port)) for _ in range(count)]
-    writes(sockets)
-    times("the client", how, sockets)
+    writes(sockets, passing)
+    times("the client", how, sockets, passing)
 
 
 def alone(count):
@@ -64,7 +72,7 @@ def alone(count):
 
 what, *words = sys.argv[1:]
 if what in ("serve", "connect"):
-    port, how, count = words
-    {"serve": serve, "connect": connect}[what](int(port), how, int(count))
+    port, how, count, passing = words
+    {"serve": serve, "connect": connect}[what](int(port), how, int(count), int(passing))
 else:
     alone(int(words[0]))

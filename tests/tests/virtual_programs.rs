@@ -88,12 +88,14 @@ fn python_with_threads_and_select() {
     assert_eq!(run(python, &[&script]), run(python, &[&script]));
 }
 
-/// How long two programs with a card each waited for the last of many connections between them.
-fn waits_for_the_last(how: &str, count: u32) -> String {
+/// How long two programs with a card each waited for the last of many connections between them, while `passing` others
+/// came and went.
+fn waits_for_the_last(how: &str, count: u32, passing: u32) -> String {
     let (net, script, port) = (StockNet::new(), script("many.py"), free_port());
     let start = |role: &str| {
-        let (port, count) = (port.to_string(), count.to_string());
-        Program::start(net.command(VIRTUAL, PYTHON, &[&script, role, &port, how, &count]))
+        let words = [port.to_string(), how.to_owned(), count.to_string(), passing.to_string()];
+        let words = [script.as_str(), role].into_iter().chain(words.iter().map(String::as_str));
+        Program::start(net.command(VIRTUAL, PYTHON, &words.collect::<Vec<_>>()))
     };
     let mut server = start("serve");
     server.expect_listening(port);
@@ -105,12 +107,21 @@ fn waits_for_the_last(how: &str, count: u32) -> String {
 /// A write ends the wait for any number of connections, and at the same time.
 #[test]
 fn many_connections_are_waited_for_like_one() {
-    let one = waits_for_the_last("poll", 1);
+    let one = waits_for_the_last("poll", 1, 0);
     assert!(one.contains("the server: 50") && one.contains("the client: 50"), "{one}");
     for how in ["poll", "epoll"] {
         for count in [17, 17, 17, 64, 300] {
-            assert_eq!(waits_for_the_last(how, count), one, "{how} of {count}");
+            assert_eq!(waits_for_the_last(how, count, 0), one, "{how} of {count}");
         }
+    }
+}
+
+/// How far a connection was read and written is not lost among others that a program opens and closes.
+#[test]
+fn connections_that_come_and_go_change_no_wait() {
+    let alone = waits_for_the_last("poll", 1, 0);
+    for count in [1, 300] {
+        assert_eq!(waits_for_the_last("poll", count, 4000), alone, "{count}");
     }
 }
 

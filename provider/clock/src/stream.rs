@@ -10,8 +10,10 @@ use crate::sys::sys;
 use crate::timeline;
 use contract::clock::{kind, ConnKey, WaitFd, NEVER, UNCOUNTED};
 
-/// Streams whose positions are kept. When there are more, the oldest in a slot is forgotten.
-const SLOTS: usize = 1024;
+/// Streams whose positions are kept, closed ones too: a descriptor may have been duplicated. When there are more, one in
+/// the same place is forgotten, which loses the time of what is read and written later, so there are many times as many as
+/// a process has at a time.
+const SLOTS: usize = 1 << 16;
 
 struct Slot {
     inode: AtomicU64,
@@ -34,7 +36,8 @@ static SLOT: [Slot; SLOTS] = [const {
 }; SLOTS];
 
 fn slot(inode: u64) -> &'static Slot {
-    let begin = inode as usize % SLOTS;
+    // Scattered: the kernel counts inodes by processor, and two rows of them that meet would fill all places there.
+    let begin = (inode.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize % SLOTS;
     for i in 0..16 {
         let slot = &SLOT[(begin + i) % SLOTS];
         let free = slot.inode.compare_exchange(0, inode, Ordering::AcqRel, Ordering::Acquire);
