@@ -39,6 +39,7 @@ mod virtual_card;
 mod wall;
 
 pub use crate::sim::programs::stall::{read_patience, PATIENCE_VARIABLE};
+pub use crate::sim::programs::together::PROGRAMS_VARIABLE;
 pub use crate::sim::programs::streams::Wait;
 pub use crate::sim::programs::watched::Watched;
 pub use crate::sim::threads::{forked, give_up, on_alarm, Follower, Starting, Timeline};

@@ -34,12 +34,14 @@ impl State {
     pub const Blocked: State = State(4);
     /// Takes part no more, but its thread does not know yet: its place is not free.
     pub const Dismissed: State = State(5);
+    /// Takes part when the programs have come that begin with its own.
+    pub const Coming: State = State(6);
 }
 
 impl State {
     /// It holds time back, or will.
     pub fn takes_part(self) -> bool {
-        !matches!(self, State::Free | State::Dismissed)
+        !matches!(self, State::Free | State::Dismissed | State::Coming)
     }
 }
 
@@ -50,6 +52,8 @@ pub struct Actor {
     pub state: State,
     /// Its process.
     pub member: u16,
+    /// The order of its process among those that take part, in which they came or [were started](super::together).
+    pub seat: u16,
     /// Which thread of the process, by the order in which they came.
     pub ordinal: u16,
     /// Its process id.
@@ -119,7 +123,7 @@ impl Actor {
     /// Order among actors at the same time, the same in every run.
     #[inline]
     pub fn rank(&self) -> u64 {
-        (u64::from(self.member) + 1) << 8 | u64::from(self.ordinal & 0xff)
+        (u64::from(self.seat) + 1) << 8 | u64::from(self.ordinal & 0xff)
     }
 
     /// The order of its next event.
@@ -206,6 +210,6 @@ impl Actors {
 }
 
 plain! {
-    Actor { state, member, ordinal, pid, tid, clock, target, step, entries, watched, after, sequence, rung, serial, word, aside, held_up, asleep, core, due, blocker, need, interrupt, wait_count, alarm }
+    Actor { state, member, seat, ordinal, pid, tid, clock, target, step, entries, watched, after, sequence, rung, serial, word, aside, held_up, asleep, core, due, blocker, need, interrupt, wait_count, alarm }
     Actors { top, all, waits }
 }

@@ -127,6 +127,7 @@ impl Sim {
         // The first that no other thread of the process has: two of the same rank would wait for each other.
         let has = |ordinal: u16| process().any(|a| a.ordinal == ordinal);
         let ordinal = (0..).find(|&ordinal| !has(ordinal)).unwrap_or_default();
+        let seat = process().next().map_or_else(|| self.free_seat(), |a| a.seat);
         self.actors.top = self.actors.top.max(place as u32 + 1);
         let start = self.latest();
         if ordinal == 0 {
@@ -134,7 +135,7 @@ impl Sim {
         }
         let a = &mut self.actors.all[place];
         a.member = member;
-        a.ordinal = ordinal;
+        (a.seat, a.ordinal) = (seat, ordinal);
         (a.pid, a.tid) = (pid, tid);
         a.clock.store(start, Ordering::Release);
         a.serial += 1;

@@ -83,3 +83,23 @@ fn threads_that_come_and_go_have_different_ranks() {
     ranks.dedup();
     assert_eq!(ranks.len(), 4);
 }
+
+/// In whichever order the machine has let them come.
+#[test]
+fn programs_that_begin_together_have_the_order_in_which_they_were_started() {
+    let mut sim = two();
+    for (member, pid) in [(2, 300), (3, 100), (4, 200)] {
+        let at = sim.join(member, pid, pid).expect("a place");
+        sim.actors.all[at as usize].state = State::Coming;
+    }
+    assert_eq!((sim.coming().count(), sim.latest()), (3, 1000));
+    sim.begin_together(5000);
+    let mut actors: Vec<&Actor> = sim.actors.used().iter().collect();
+    actors.sort_by_key(|a| a.rank());
+    assert_eq!(actors.iter().map(|a| a.pid).collect::<Vec<_>>(), [1, 1, 100, 200, 300]);
+    let began = |a: &&Actor| a.state == State::Running && a.now() == 5000;
+    assert_eq!((sim.coming().count(), actors.iter().filter(|a| began(a)).count()), (0, 3));
+    // Whoever comes later comes after them.
+    let later = sim.join(9, 50, 50).expect("a place");
+    assert!(sim.actors.used()[..5].iter().all(|a| a.rank() < sim.actors.all[later as usize].rank()));
+}

@@ -5,6 +5,7 @@
 //! | [`actor`] | a thread of a program, and what it does |
 //! | [`actors`] | the clocks of the threads, and how far simulated time may pass them |
 //! | [`actor_set`] | some of the threads: those to wake |
+//! | [`together`] | programs that begin at the same time |
 //! | [`watched`] | the memory that a thread waits for |
 //! | [`landing`] | writes on their way to memory |
 //! | [`streams`] | bytes between programs carry time |
@@ -20,4 +21,5 @@ pub mod landing;
 pub(crate) mod signal;
 pub(crate) mod stall;
 pub mod streams;
+pub mod together;
 pub mod watched;

@@ -2,7 +2,7 @@
 
 use crate::plain::{plain, Flag};
 use crate::sim::state::{Sim, FOREVER};
-use contract::clock::kind::PIPE;
+use contract::clock::kind::{LISTEN, PIPE};
 use contract::clock::UNCOUNTED;
 
 /// Streams known at a time.
@@ -105,9 +105,9 @@ impl Sim {
         self.release_reader(key, end, at + self.latency(key));
     }
 
-    /// A message's way from one program to another. Within a process it takes no time.
+    /// A message's way from one program to another. Within a process it takes no time, and a connection has come already.
     fn latency(&self, key: Key) -> u64 {
-        if key.0 == PIPE {
+        if matches!(key.0, LISTEN | PIPE) {
             0
         } else {
             self.profile.host.tcp_ps

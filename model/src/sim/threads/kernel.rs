@@ -10,6 +10,7 @@ use crate::sim::event::Event;
 use crate::sim::programs::actor::{State, WAITS};
 use crate::sim::programs::streams::{Key, Wait};
 use crate::sim::state::FOREVER;
+use contract::clock::kind::LISTEN;
 
 impl<S: Borrow<Segment>> Threads<S> {
     /// The thread is about to wait in the kernel, until [`unblock`](Self::unblock).
@@ -59,9 +60,13 @@ impl<S: Borrow<Segment>> Threads<S> {
         self.spend(0)
     }
 
-    /// The thread is about to write the bytes of a stream before position `end`.
+    /// The thread is about to write the bytes of a stream before position `end`. A connection is made when it comes to the
+    /// listener, with all that others do until then: a server that is started with its client listens in time.
     pub fn sent(&self, key: Key, end: u64) {
-        let at = self.clock();
+        let mut at = self.clock();
+        if key.0 == LISTEN {
+            at = self.sleep_until(at + self.profile().host.tcp_ps);
+        }
         if let Ok(mut held) = self.locked() {
             held.sim().stream_sent(key, end, at);
         }

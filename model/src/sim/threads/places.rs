@@ -2,7 +2,7 @@
 
 use std::borrow::Borrow;
 use std::cell::Cell;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -12,6 +12,8 @@ use super::{tid, Threads, HORIZON};
 use crate::panics::{guarded, lock};
 use crate::segment::{now_ns, Segment};
 use crate::sim::programs::actor::{State, ACTORS};
+use crate::sim::programs::stall::{self, Look, Standstill};
+use crate::sim::programs::together::programs;
 
 thread_local! {
     /// This thread's actor.
@@ -36,6 +38,12 @@ impl Me {
 
 /// So long (ps) the others go on before a program takes part beside them: longer than a program takes to start.
 const BESIDE: u64 = 100_000_000_000;
+
+/// So long a program that is to take part sleeps before it checks again whether it can.
+const PAUSE: Duration = Duration::from_micros(200);
+
+/// A thread of this process has asked for a place.
+static COME: AtomicBool = AtomicBool::new(false);
 
 type Leave = Box<dyn Fn() -> bool + Send>;
 
@@ -66,6 +74,7 @@ pub fn forked() {
     ME.set(Me::NOBODY);
     LEFT.set(0);
     HORIZON.set(0);
+    COME.store(false, Ordering::Relaxed);
     // Another thread may have had it; what it holds belongs to the parent.
     if let Ok(mut leave) = LEAVE.try_lock() {
         std::mem::forget(leave.take());
@@ -112,12 +121,12 @@ impl<S: Borrow<Segment>> Threads<S> {
 
     /// The thread takes part from the moment on at which all others wait for something, so that where it begins does not
     /// depend on how fast it was started. If they go on instead, as a client that measures does, it begins at the next
-    /// multiple of [`BESIDE`].
+    /// multiple of [`BESIDE`]. The first thread of a program that begins with others waits for them before.
     #[cold]
     pub(super) fn join(&self) -> u16 {
-        let member = self.segment().member();
-        let tid = tid();
-        let mut tries = 25_000;
+        let (member, pid, tid) = (self.segment().member(), std::process::id(), tid());
+        let coming = self.come();
+        let mut tries = 25_000_u32;
         let mut since = None;
         loop {
             let mut held = self.must_lock();
@@ -130,10 +139,22 @@ impl<S: Borrow<Segment>> Threads<S> {
             let now = sim.latest();
             // The furthest may have begun to wait: then the time is that of who runs.
             let go_on = now.saturating_sub(*since.get_or_insert(now)) >= BESIDE;
-            let joined = (!others || go_on || tries == 0).then(|| sim.join(member, std::process::id(), tid));
-            if let (Some(Some(at)), true) = (joined, others) {
-                held.actor(at).clock.store(now.next_multiple_of(BESIDE), Ordering::Release);
-            }
+            let begins = !others || go_on || tries == 0;
+            let at = if others { now.next_multiple_of(BESIDE) } else { now };
+            let joined = match coming {
+                Some(me) if sim.actors.all[me as usize].state != State::Coming => Some(Some(me)),
+                Some(me) => begins.then(|| {
+                    sim.begin_together(at);
+                    Some(me)
+                }),
+                // Another thread of the program may be waiting for other programs.
+                None if sim.coming().any(|a| a.member == member) => None,
+                None => begins.then(|| {
+                    let me = sim.join(member, pid, tid)?;
+                    sim.actors.all[me as usize].clock.store(at, Ordering::Release);
+                    Some(me)
+                }),
+            };
             drop(held);
             match joined {
                 Some(Some(at)) => {
@@ -149,10 +170,37 @@ impl<S: Borrow<Segment>> Threads<S> {
                     "{ACTORS} threads of this net's programs take part in simulated time, and no more can"
                 )),
                 None => {
-                    tries -= 1;
-                    std::thread::sleep(Duration::from_micros(200));
+                    tries = tries.saturating_sub(1);
+                    std::thread::sleep(PAUSE);
                 }
             }
+        }
+    }
+
+    /// The first thread of a program that begins with others waits for them. Its place; `None`: it waits for nobody, or
+    /// there is no room.
+    fn come(&self) -> Option<u16> {
+        let programs = if COME.swap(true, Ordering::Relaxed) { 1 } else { programs() };
+        if programs < 2 {
+            return None;
+        }
+        let mut still = Standstill::NEW;
+        let mut held = self.must_lock();
+        let me = held.sim().join(self.segment().member(), std::process::id(), tid())?;
+        held.actor(me).state = State::Coming;
+        loop {
+            let come = held.sim().coming().count();
+            if come >= programs || held.actor(me).state != State::Coming {
+                return Some(me);
+            }
+            drop(held);
+            let look = still.look(come as u64);
+            if look != Look::Moves {
+                let text = self.must_lock().sim().describe_coming(programs);
+                stall::tell(look, false, &text);
+            }
+            std::thread::sleep(PAUSE);
+            held = self.must_lock();
         }
     }
 

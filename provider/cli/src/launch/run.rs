@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{bail, Context, Result};
 use clap::Args;
-use model::attach::{read_patience, PATIENCE_VARIABLE};
+use model::attach::{read_patience, PATIENCE_VARIABLE, PROGRAMS_VARIABLE};
 use model::link::LinkOptions;
 use rustix::process::{getppid, set_parent_process_death_signal, Pid, Signal};
 
@@ -36,7 +36,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME", default_value_t = default_net())]
     net: String,
     /// Show this card as verbena0 instead of modelled ones: vfio: and its PCI address. May be repeated, for verbena1, ...
-    #[arg(long, value_name = "vfio:PCI", value_parser = slots::parse, conflicts_with_all = ["net", "network", "cards", "card", "clock", "trace", "WireArgs"])]
+    #[arg(long, value_name = "vfio:PCI", value_parser = slots::parse, conflicts_with_all = ["net", "network", "cards", "card", "clock", "trace", "programs", "WireArgs"])]
     device: Vec<String>,
     #[command(flatten)]
     part: PartArgs,
@@ -50,6 +50,11 @@ pub struct RunArgs {
     /// that has to reach other machines (default own; host where a port of the net leads outside)
     #[arg(long, value_name = "NETWORK")]
     network: Option<Network>,
+    /// In simulated time, programs begin in groups of N: a program that opens a card waits there until N have done so, and
+    /// then all begin at the same time, so that runs are the same each time. For a script that starts several:
+    /// --programs 4 -- sh -c 'SERVER & SERVER & CLIENT & CLIENT & wait' (default 1)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    programs: Option<u16>,
     /// End the program when the process with this number ends
     #[arg(long, hide = true, value_name = "PID")]
     with_parent: Option<u32>,
@@ -144,6 +149,9 @@ pub fn run(args: RunArgs) -> Result<u8> {
         command.env("LD_PRELOAD", preload(&provider_so::find_clock()?));
         same_addresses()?;
         check_patience()?;
+        command.envs(args.programs.map(|programs| (PROGRAMS_VARIABLE, programs.to_string())));
+    } else if args.programs.is_some() {
+        bail!("--programs needs --clock virtual: by the wall clock programs begin when the machine starts them");
     }
     if let Some(parent) = args.with_parent {
         die_with(parent)?;
