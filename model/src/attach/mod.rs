@@ -39,8 +39,8 @@ mod virtual_card;
 mod wall;
 
 pub use crate::sim::programs::stall::{read_patience, PATIENCE_VARIABLE};
-pub use crate::sim::programs::together::PROGRAMS_VARIABLE;
 pub use crate::sim::programs::streams::Wait;
+pub use crate::sim::programs::together::PROGRAMS_VARIABLE;
 pub use crate::sim::programs::watched::Watched;
 pub use crate::sim::threads::{forked, give_up, on_alarm, Follower, Starting, Timeline};
 pub use cables::{cables, plug};

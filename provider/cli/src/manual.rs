@@ -40,7 +40,10 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("VERBENA_PROVIDER", "the provider library that programs get, instead of the installed one"),
     ("VERBENA_PART_ID", "the part id that cards present; set by verbena run"),
     ("VERBENA_VERBOSE", "1: programs say why a call was refused"),
-    ("VERBENA_PROGRAMS", "with how many programs one begins in simulated time; set by verbena run --programs"),
+    (
+        "VERBENA_PROGRAMS",
+        "with how many programs one begins in simulated time; set by verbena run --programs",
+    ),
     ("VERBENA_PATIENCE", "seconds that simulated time may stand still before programs end (60)"),
     ("XDG_RUNTIME_DIR", "where the directory of nets is"),
 ];

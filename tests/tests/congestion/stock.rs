@@ -24,14 +24,16 @@ fn perftest_goes_through_the_switch() {
     }
 }
 
-/// What clients of `ib_write_bw` with a card each say, then their servers, which all have card 0. One script starts them.
-fn incast_of(clients: usize, options: &[&str]) -> Vec<String> {
+/// What clients of `ib_write_bw` with a card each say, then their servers, which all have card 0. One script starts them; if
+/// `reversed`, those that it starts first come last.
+fn incast_of(clients: usize, options: &[&str], reversed: bool) -> Vec<String> {
     need("ib_write_bw");
     let (net, directory) = (StockNet::new(), tempfile::tempdir().expect("a directory"));
     let ports: Vec<u16> = (0..clients).map(|_| free_port()).collect();
     let side = |card: usize, client: usize, who: &str, to: &str| {
-        let port = ports[client];
-        format!("ib_write_bw -d verbena{card} -p {port} -n 200 {to} > {who}{client} 2>&1 &\n")
+        let (port, tenths) = (ports[client], if reversed { 2 * (clients - client) } else { 0 });
+        let pause = format!("env -u LD_PRELOAD sleep 0.{tenths}");
+        format!("{{ {pause}; exec ib_write_bw -d verbena{card} -p {port} -n 200 {to}; }} > {who}{client} 2>&1 &\n")
     };
     let mut script: String = (0..clients).map(|client| side(0, client, "server", "")).collect();
     script.extend((0..clients).map(|client| side(client + 1, client, "client", "localhost")));
@@ -50,14 +52,16 @@ fn incast_of(clients: usize, options: &[&str]) -> Vec<String> {
 #[test]
 fn programs_that_begin_together_share_a_port_in_the_same_way_each_time() {
     let rate = |said: &String| first_row(said)[3];
-    for options in [["--switch", "pfc"].as_slice(), &["--switch", "default", "--cc", "dcqcn"]] {
-        let alone = rate(&incast_of(1, options)[0]);
+    // DCQCN has its ups and downs in so short a time.
+    let cases = [(["--switch", "pfc"].as_slice(), 0.02), (&["--switch", "default", "--cc", "dcqcn"], 0.15)];
+    for (options, off) in cases {
+        let alone = rate(&incast_of(1, options, false)[0]);
         for clients in [2, 4] {
-            let said = incast_of(clients, options);
+            let said = incast_of(clients, options, false);
             let shares: Vec<f64> = said[..clients].iter().map(|said| rate(said) / alone).collect();
             let fair = 1.0 / clients as f64;
-            assert!(shares.iter().all(|share| (share / fair - 1.0).abs() < 0.1), "{options:?}: {shares:?}");
-            assert_eq!(incast_of(clients, options), said, "{options:?}");
+            assert!(shares.iter().all(|share| (share / fair - 1.0).abs() < off), "{options:?}: {shares:?}");
+            assert_eq!(incast_of(clients, options, true), said, "{options:?}");
         }
     }
 }

@@ -82,6 +82,8 @@ pub struct Actor {
     pub word: AtomicU32,
     /// 1: it is assumed to be waiting, without having said so: its next call begins at the time of the others.
     pub aside: AtomicU8,
+    /// It runs in simulated time, and sleeps in the kernel until the machine brings what others say that they send.
+    pub promised: Flag,
     /// 1: it sleeps for something of this library's own (the segment's lock), which comes.
     pub held_up: AtomicU8,
     /// It sleeps on `word`.
@@ -210,6 +212,6 @@ impl Actors {
 }
 
 plain! {
-    Actor { state, member, seat, ordinal, pid, tid, clock, target, step, entries, watched, after, sequence, rung, serial, word, aside, held_up, asleep, core, due, blocker, need, interrupt, wait_count, alarm }
+    Actor { state, member, seat, ordinal, pid, tid, clock, target, step, entries, watched, after, sequence, rung, serial, word, aside, promised, held_up, asleep, core, due, blocker, need, interrupt, wait_count, alarm }
     Actors { top, all, waits }
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{compiler_fence, Ordering};
 
 use super::actor::{Actor, State};
 use super::actor_set::ActorSet;
+use crate::plain::Flag;
 use crate::sim::event::{Event, Touch};
 use crate::sim::state::{seen_by, Sim, FOREVER};
 
@@ -143,6 +144,7 @@ impl Sim {
         a.rung = 0;
         a.interrupt = 0;
         a.wait_count = 0;
+        a.promised = Flag::NO;
         a.aside.store(0, Ordering::Relaxed);
         a.held_up.store(0, Ordering::Relaxed);
         a.alarm = FOREVER;
@@ -174,6 +176,7 @@ impl Sim {
         let process = self.actors.used().iter().filter(|a| a.member == member);
         let rung = process.map(|a| a.rung).max().unwrap_or(0);
         let a = &mut self.actors.all[me as usize];
+        a.promised = Flag::NO;
         if a.state == State::Blocked {
             a.rung = rung;
             a.release(latest);

@@ -86,7 +86,10 @@ impl Standstill {
 }
 
 /// Time between two checks of a thread that may sleep.
-const LOOK: Duration = Duration::from_millis(5);
+pub(crate) const LOOK: Duration = Duration::from_millis(5);
+/// The same of a thread that sleeps for what others have sent. A busy machine takes its time to bring it; and it does not
+/// come if another thread reads it.
+pub(crate) const DELIVERY: Duration = Duration::from_secs(1);
 
 /// What the kernel says of the system call that a thread is in, cut off. In place: see [`crate::sim::threads::prepare`].
 type SystemCall = [u8; 256];
@@ -99,9 +102,9 @@ pub(crate) struct Sleeper {
 }
 
 impl Sleeper {
-    /// Whether the thread has slept since the last check.
-    pub fn sleeps_on(&mut self, pid: u32, tid: u32) -> bool {
-        if self.seen.as_ref().is_some_and(|(at, ..)| at.elapsed() < LOOK) {
+    /// Whether the thread has slept since the last check, at least for `time`.
+    pub fn sleeps_on(&mut self, pid: u32, tid: u32, time: Duration) -> bool {
+        if self.seen.as_ref().is_some_and(|(at, ..)| at.elapsed() < time) {
             return false;
         }
         let call = system_call(pid, tid).unwrap_or([0; 256]);
@@ -225,7 +228,7 @@ mod tests {
             let mut sleeper = Sleeper::default();
             (0..looks).any(|_| {
                 std::thread::sleep(LOOK);
-                sleeper.sleeps_on(std::process::id(), tid)
+                sleeper.sleeps_on(std::process::id(), tid, LOOK)
             })
         };
         // The sleeper may take a while until it sleeps.
@@ -248,7 +251,7 @@ mod tests {
         for _ in 0..3 {
             std::thread::sleep(LOOK);
             // Which reads, and so is in a system call itself.
-            sleeper.sleeps_on(std::process::id(), me);
+            sleeper.sleeps_on(std::process::id(), me, LOOK);
             assert_eq!(still.look(1), Look::Moves);
         }
         assert_eq!(crate::allocations::of_thread(), before);

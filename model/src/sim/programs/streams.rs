@@ -124,7 +124,9 @@ impl Sim {
         let reads = |w: &Wait| w.key == key && w.position < end;
         let reader = self.actors.blocked().find(|(_, waits)| waits.iter().any(reads)).map(|(i, _)| i);
         if let Some(reader) = reader {
-            self.actors.all[reader].release(at);
+            let reader = &mut self.actors.all[reader];
+            reader.release(at);
+            reader.promised = true.into();
         }
     }
 

@@ -12,7 +12,7 @@ use crate::segment::Segment;
 use crate::sim::engine::Outcome;
 use crate::sim::programs::actor::State;
 use crate::sim::programs::signal::pending as signal_pending;
-use crate::sim::programs::stall::{self, Look, Sleeper, Standstill};
+use crate::sim::programs::stall::{self, Look, Sleeper, Standstill, DELIVERY, LOOK};
 use crate::sim::programs::watched::Watched;
 use crate::sim::state::FOREVER;
 
@@ -213,12 +213,12 @@ impl<S: Borrow<Segment>> Threads<S> {
         let Outcome::Blocked(other) = outcome else { return false };
         let mut held = self.must_lock();
         let a = held.actor(other);
-        let (pid, tid, now) = (a.pid, a.tid, a.now());
+        let (pid, tid, now, promised) = (a.pid, a.tid, a.now(), a.promised.get());
         if a.state != State::Running || a.held_up.load(Ordering::Relaxed) != 0 {
             return false;
         }
         drop(held);
-        if !sleeper.sleeps_on(pid, tid) {
+        if !sleeper.sleeps_on(pid, tid, if promised { DELIVERY } else { LOOK }) {
             return false;
         }
         let mut held = self.must_lock();

@@ -24,7 +24,9 @@ impl<S: Borrow<Segment>> Threads<S> {
         let me = self.me();
         let Ok(mut held) = self.locked() else { return };
         let sim = held.sim();
-        if !sim.stream_ready(waits) {
+        let ready = sim.stream_ready(waits);
+        sim.actors.all[me as usize].promised = ready.into();
+        if !ready {
             sim.actors.waits[me as usize][..n].copy_from_slice(waits);
             let a = &mut sim.actors.all[me as usize];
             a.wait_count = n as u32;
@@ -68,6 +70,9 @@ impl<S: Borrow<Segment>> Threads<S> {
             at = self.sleep_until(at + self.profile().host.tcp_ps);
         }
         if let Ok(mut held) = self.locked() {
+            if let Some(me) = self.place() {
+                held.actor(me).promised = (key.0 == LISTEN).into();
+            }
             held.sim().stream_sent(key, end, at);
         }
         HORIZON.set(0);

@@ -19,6 +19,9 @@ use crate::profile::Profile;
 use crate::segment::{now_ns, Segment};
 use crate::sim::engine::Engine;
 use crate::sim::event::Event;
+use crate::sim::programs::streams::Wait;
+use crate::sim::state::FOREVER;
+use contract::clock::kind;
 
 /// Runs `work` with what makes members of a net.
 pub(super) fn with_members(cards: u8, work: impl FnOnce(&dyn Fn() -> Threads)) {
@@ -94,6 +97,32 @@ fn who_sleeps_for_this_library_is_not_assumed_to_wait_for_its_program() {
             assert!(eventually(aside), "the other thread waits for this one");
         });
         threads.leave();
+    });
+}
+
+/// Nor is one whose bytes the machine is slow to bring.
+#[test]
+fn who_sleeps_for_what_was_sent_resumes_when_it_came() {
+    with_members(1, |attach| {
+        let (reader, writer) = (attach(), attach());
+        let key = (kind::TCP, 1, 2);
+        let (blocks, blocked) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let reads = scope.spawn(|| {
+                reader.block(&[Wait { key, position: 0 }], FOREVER);
+                blocks.send(()).unwrap();
+                std::thread::sleep(Duration::from_millis(300));
+                let at = reader.unblock();
+                reader.leave();
+                at
+            });
+            blocked.recv().unwrap();
+            let sent = writer.clock();
+            writer.sent(key, 1);
+            writer.sleep_until(sent + 50_000_000_000);
+            writer.leave();
+            assert_eq!(reads.join().unwrap(), sent + writer.profile().host.tcp_ps);
+        });
     });
 }
 

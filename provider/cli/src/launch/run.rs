@@ -151,7 +151,9 @@ pub fn run(args: RunArgs) -> Result<u8> {
         check_patience()?;
         command.envs(args.programs.map(|programs| (PROGRAMS_VARIABLE, programs.to_string())));
     } else if args.programs.is_some() {
-        bail!("--programs needs --clock virtual: by the wall clock programs begin when the machine starts them");
+        bail!(
+            "--programs needs --clock virtual: by the wall clock programs begin when the machine starts them"
+        );
     }
     if let Some(parent) = args.with_parent {
         die_with(parent)?;
