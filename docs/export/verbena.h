@@ -876,6 +876,8 @@ enum verbena_lacp_rate {
 #define VERBENA_FEATURE_SET_LAG UINT64_C(0x10000000000)
 /* Flow rules that go by a table of VLANs: `by_vlan` of FlowContext, and SET_VLAN. */
 #define VERBENA_FEATURE_SET_VLAN_FILTER UINT64_C(0x20000000000)
+/* Packet pacing: MODIFY_QP of RATE_LIMIT (RAW_ETH). */
+#define VERBENA_FEATURE_SET_PACING UINT64_C(0x40000000000)
 
 /* Code in ERROR_CAUSE and in the event DEVICE_FATAL. */
 enum verbena_error_cause {
@@ -981,7 +983,7 @@ enum verbena_phys_state {
 #define VERBENA_QP_ATTR_MASK_CAP UINT32_C(0x80000)
 /* `dest_qpn`. */
 #define VERBENA_QP_ATTR_MASK_DEST_QPN UINT32_C(0x100000)
-/* Rate limit: not supported. */
+/* `rate_limit`, `max_burst` and `typical_packet` (PACING). */
 #define VERBENA_QP_ATTR_MASK_RATE_LIMIT UINT32_C(0x2000000)
 /* `strip_vlan` of a receive work queue, alone: from the next frame on. Not one of verbs. */
 #define VERBENA_QP_ATTR_MASK_STRIP_VLAN UINT32_C(0x80000000)
@@ -1535,7 +1537,13 @@ struct verbena_qp_context {
     uint64_t hash_key3;
     /* Bytes 32 to 39. */
     uint64_t hash_key4;
-    uint8_t reserved_168[88];
+    /* Most that is sent, in kbit/s of frames without their check sequences; 0 is as fast as the port (RAW_PACKET). */
+    uint32_t rate_limit;
+    /* Bytes that may leave back to back, with `rate_limit`; 0 is one frame. */
+    uint32_t max_burst;
+    /* Bytes of a frame of such a burst, by which it is cut; 0 lets it have a frame more. */
+    uint16_t typical_packet;
+    uint8_t reserved_178[78];
 };
 #define VERBENA_QP_CONTEXT_HAS_SRQ_MASK UINT32_C(0x1)
 #define VERBENA_QP_CONTEXT_HAS_SRQ_SHIFT 0
@@ -1597,6 +1605,9 @@ VERBENA_ASSERT(offsetof(struct verbena_qp_context, hash_key1) == 136);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, hash_key2) == 144);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, hash_key3) == 152);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, hash_key4) == 160);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, rate_limit) == 168);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, max_burst) == 172);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, typical_packet) == 176);
 
 /* Context of a completion queue: CREATE_CQ, RESIZE_CQ, MODIFY_CQ. The last of these reads only the moderation, which RESIZE_CQ leaves as it is. */
 struct verbena_cq_context {
@@ -1998,7 +2009,11 @@ struct verbena_ethernet_limits {
     uint32_t hash_fields;
     /* Most bytes of data of a RAW_TSO (TSO). */
     uint32_t max_tso;
-    uint8_t reserved_20[12];
+    /* Least rate limit of a QP in kbit/s (PACING). */
+    uint32_t min_rate_limit;
+    /* Largest rate limit of a QP in kbit/s (PACING). */
+    uint32_t max_rate_limit;
+    uint8_t reserved_28[4];
 };
 VERBENA_ASSERT(sizeof(struct verbena_ethernet_limits) == 32);
 VERBENA_ASSERT(offsetof(struct verbena_ethernet_limits, max_tables) == 0);
@@ -2006,6 +2021,8 @@ VERBENA_ASSERT(offsetof(struct verbena_ethernet_limits, max_table_entries) == 4)
 VERBENA_ASSERT(offsetof(struct verbena_ethernet_limits, max_wq) == 8);
 VERBENA_ASSERT(offsetof(struct verbena_ethernet_limits, hash_fields) == 12);
 VERBENA_ASSERT(offsetof(struct verbena_ethernet_limits, max_tso) == 16);
+VERBENA_ASSERT(offsetof(struct verbena_ethernet_limits, min_rate_limit) == 20);
+VERBENA_ASSERT(offsetof(struct verbena_ethernet_limits, max_rate_limit) == 24);
 
 /* Limits of the card. */
 struct verbena_card_limits {

@@ -742,6 +742,8 @@ package verbena_pkg;
   localparam logic [63:0] FEATURE_SET_LAG = 64'h10000000000;
   // Flow rules that go by a table of VLANs: `by_vlan` of FlowContext, and SET_VLAN.
   localparam logic [63:0] FEATURE_SET_VLAN_FILTER = 64'h20000000000;
+  // Packet pacing: MODIFY_QP of RATE_LIMIT (RAW_ETH).
+  localparam logic [63:0] FEATURE_SET_PACING = 64'h40000000000;
 
   // Code in ERROR_CAUSE and in the event DEVICE_FATAL.
   typedef enum logic [15:0] {
@@ -847,7 +849,7 @@ package verbena_pkg;
   localparam logic [31:0] QP_ATTR_MASK_CAP = 32'h80000;
   // `dest_qpn`.
   localparam logic [31:0] QP_ATTR_MASK_DEST_QPN = 32'h100000;
-  // Rate limit: not supported.
+  // `rate_limit`, `max_burst` and `typical_packet` (PACING).
   localparam logic [31:0] QP_ATTR_MASK_RATE_LIMIT = 32'h2000000;
   // `strip_vlan` of a receive work queue, alone: from the next frame on. Not one of verbs.
   localparam logic [31:0] QP_ATTR_MASK_STRIP_VLAN = 32'h80000000;
@@ -1512,7 +1514,10 @@ package verbena_pkg;
 
   // Context of a queue pair: CREATE_QP, MODIFY_QP, QUERY_QP.
   typedef struct packed {
-    logic [703:0] reserved_1344;
+    logic [623:0] reserved_1424;
+    logic [15:0] typical_packet; // Bytes of a frame of such a burst, by which it is cut; 0 lets it have a frame more.
+    logic [31:0] max_burst; // Bytes that may leave back to back, with `rate_limit`; 0 is one frame.
+    logic [31:0] rate_limit; // Most that is sent, in kbit/s of frames without their check sequences; 0 is as fast as the port (RAW_PACKET).
     logic [63:0] hash_key4; // Bytes 32 to 39.
     logic [63:0] hash_key3; // Bytes 24 to 31.
     logic [63:0] hash_key2; // Bytes 16 to 23.
@@ -1674,6 +1679,12 @@ package verbena_pkg;
   localparam int unsigned QP_CONTEXT_HASH_KEY3_WIDTH = 64;
   localparam int unsigned QP_CONTEXT_HASH_KEY4_LSB = 1280;
   localparam int unsigned QP_CONTEXT_HASH_KEY4_WIDTH = 64;
+  localparam int unsigned QP_CONTEXT_RATE_LIMIT_LSB = 1344;
+  localparam int unsigned QP_CONTEXT_RATE_LIMIT_WIDTH = 32;
+  localparam int unsigned QP_CONTEXT_MAX_BURST_LSB = 1376;
+  localparam int unsigned QP_CONTEXT_MAX_BURST_WIDTH = 32;
+  localparam int unsigned QP_CONTEXT_TYPICAL_PACKET_LSB = 1408;
+  localparam int unsigned QP_CONTEXT_TYPICAL_PACKET_WIDTH = 16;
 
   // Context of a completion queue: CREATE_CQ, RESIZE_CQ, MODIFY_CQ. The last of these reads only the moderation, which RESIZE_CQ leaves as it is.
   typedef struct packed {
@@ -2055,7 +2066,9 @@ package verbena_pkg;
 
   // Limits of whole Ethernet frames: QUERY_ETHERNET.
   typedef struct packed {
-    logic [95:0] reserved_160;
+    logic [31:0] reserved_224;
+    logic [31:0] max_rate_limit; // Largest rate limit of a QP in kbit/s (PACING).
+    logic [31:0] min_rate_limit; // Least rate limit of a QP in kbit/s (PACING).
     logic [31:0] max_tso; // Most bytes of data of a RAW_TSO (TSO).
     logic [31:0] hash_fields; // Fields that can be hashed. Values: HashFields.
     logic [31:0] max_wq; // Most receive work queues. They are QPs, too.
@@ -2073,6 +2086,10 @@ package verbena_pkg;
   localparam int unsigned ETHERNET_LIMITS_HASH_FIELDS_WIDTH = 32;
   localparam int unsigned ETHERNET_LIMITS_MAX_TSO_LSB = 128;
   localparam int unsigned ETHERNET_LIMITS_MAX_TSO_WIDTH = 32;
+  localparam int unsigned ETHERNET_LIMITS_MIN_RATE_LIMIT_LSB = 160;
+  localparam int unsigned ETHERNET_LIMITS_MIN_RATE_LIMIT_WIDTH = 32;
+  localparam int unsigned ETHERNET_LIMITS_MAX_RATE_LIMIT_LSB = 192;
+  localparam int unsigned ETHERNET_LIMITS_MAX_RATE_LIMIT_WIDTH = 32;
 
   // Limits of the card.
   typedef struct packed {

@@ -290,7 +290,7 @@ flag_set! {
         CAP = 19,
         /// `dest_qpn`.
         DEST_QPN = 20,
-        /// Rate limit: not supported.
+        /// `rate_limit`, `max_burst` and `typical_packet` (PACING).
         RATE_LIMIT = 25,
         /// `strip_vlan` of a receive work queue, alone: from the next frame on. Not
         /// one of verbs.

@@ -183,6 +183,13 @@ layout! {
         hash_key3 set_hash_key3 with_hash_key3 (u64 @ 152);
         /// Bytes 32 to 39.
         hash_key4 set_hash_key4 with_hash_key4 (u64 @ 160);
+        /// Most that is sent, in kbit/s of frames without their check sequences; 0 is as
+        /// fast as the port (RAW_PACKET).
+        rate_limit set_rate_limit with_rate_limit (u32 @ 168);
+        /// Bytes that may leave back to back, with `rate_limit`; 0 is one frame.
+        max_burst set_max_burst with_max_burst (u32 @ 172);
+        /// Bytes of a frame of such a burst, by which it is cut; 0 lets it have a frame more.
+        typical_packet set_typical_packet with_typical_packet (u16 @ 176);
     }
 }
 

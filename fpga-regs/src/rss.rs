@@ -132,5 +132,9 @@ layout! {
         hash_fields set_hash_fields with_hash_fields (u32 @ 12 as HashFields);
         /// Most bytes of data of a RAW_TSO (TSO).
         max_tso set_max_tso with_max_tso (u32 @ 16);
+        /// Least rate limit of a QP in kbit/s (PACING).
+        min_rate_limit set_min_rate_limit with_min_rate_limit (u32 @ 20);
+        /// Largest rate limit of a QP in kbit/s (PACING).
+        max_rate_limit set_max_rate_limit with_max_rate_limit (u32 @ 24);
     }
 }

@@ -28,7 +28,7 @@ module verbena_vectors_tb;
   logic [255:0] reply_words [0:114];
   logic [511:0] context_words [0:132];
   logic [63:0] parts [0:685];
-  logic [127:0] fields [0:7780];
+  logic [127:0] fields [0:7838];
 
   function automatic void compare_wqe_ctrl_t(wqe_ctrl_t got);
     compare("WqeCtrl.opcode", got.opcode, fields[next++]);
@@ -254,7 +254,10 @@ module verbena_vectors_tb;
     compare("QpContext.hash_key2", got.hash_key2, fields[next++]);
     compare("QpContext.hash_key3", got.hash_key3, fields[next++]);
     compare("QpContext.hash_key4", got.hash_key4, fields[next++]);
-    compare("QpContext.reserved_1344", got.reserved_1344, 0);
+    compare("QpContext.rate_limit", got.rate_limit, fields[next++]);
+    compare("QpContext.max_burst", got.max_burst, fields[next++]);
+    compare("QpContext.typical_packet", got.typical_packet, fields[next++]);
+    compare("QpContext.reserved_1424", got.reserved_1424, 0);
   endfunction
 
   function automatic void compare_cq_context_t(cq_context_t got);
@@ -415,7 +418,9 @@ module verbena_vectors_tb;
     compare("EthernetLimits.max_wq", got.max_wq, fields[next++]);
     compare("EthernetLimits.hash_fields", got.hash_fields, fields[next++]);
     compare("EthernetLimits.max_tso", got.max_tso, fields[next++]);
-    compare("EthernetLimits.reserved_160", got.reserved_160, 0);
+    compare("EthernetLimits.min_rate_limit", got.min_rate_limit, fields[next++]);
+    compare("EthernetLimits.max_rate_limit", got.max_rate_limit, fields[next++]);
+    compare("EthernetLimits.reserved_224", got.reserved_224, 0);
   endfunction
 
   function automatic void compare_card_limits_t(card_limits_t got);
@@ -520,7 +525,7 @@ module verbena_vectors_tb;
     $readmemh({dir, "/parts.hex"}, parts);
     $readmemh({dir, "/fields.hex"}, fields);
     for (int i = 0; i < 686; i++) compare_part(parts[i]);
-    if (next != 7781) $fatal(1, "%0d fields were left", 7781 - next);
+    if (next != 7839) $fatal(1, "%0d fields were left", 7839 - next);
     if (failed != 0) $fatal(1, "%0d of %0d fields differ", failed, compared);
     $display("%0d fields agree", compared);
     $finish;

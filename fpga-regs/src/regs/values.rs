@@ -113,6 +113,8 @@ flag_set! {
         LAG = 40,
         /// Flow rules that go by a table of VLANs: `by_vlan` of FlowContext, and SET_VLAN.
         VLAN_FILTER = 41,
+        /// Packet pacing: MODIFY_QP of RATE_LIMIT (RAW_ETH).
+        PACING = 42,
     }
 }
 
