@@ -121,6 +121,12 @@ pub struct QpAttr {
     pub sq_draining: bool,
     /// Raise an event when the SQ has drained.
     pub en_sqd_async_notify: bool,
+    /// Most that is sent, in kbit/s; 0: no limit. RAW_PACKET only, as what follows.
+    pub rate_limit: u32,
+    /// Bytes that may leave back to back, with a rate limit; 0: one frame.
+    pub max_burst: u32,
+    /// Bytes of a frame of such a burst, by which it is cut; 0 lets it have a frame more.
+    pub typical_packet: u16,
 }
 
 impl Default for QpAttr {
@@ -145,6 +151,9 @@ impl Default for QpAttr {
             rnr_retry: 0,
             sq_draining: false,
             en_sqd_async_notify: false,
+            rate_limit: 0,
+            max_burst: 0,
+            typical_packet: 0,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use fpga_regs::{AdminOpcode, Command, Mtu, QpContext, QpState, QpType};
+use fpga_regs::{regs::FeatureSet, AdminOpcode, Command, Mtu, QpContext, QpState, QpType};
 
 use crate::ah::{self, AhAttr};
 use crate::card::Card;
@@ -141,6 +141,9 @@ impl<C: Card> Qp<C> {
                 attr.path_mtu
             )));
         }
+        if mask.contains(AttrMask::RATE_LIMIT) {
+            self.check_pace(attr)?;
+        }
         let most = |limit: u32| u64::from(limit.min(255));
         for (bit, what, value, limit) in [
             (
@@ -176,6 +179,23 @@ impl<C: Card> Qp<C> {
         }
         if mask.contains(AttrMask::ACCESS_FLAGS) && attr.access.unknown() != 0 {
             return Err(Error::Invalid(format!("access flags {}: some are not known", attr.access)));
+        }
+        Ok(())
+    }
+
+    /// Checks the rate limit and its burst.
+    fn check_pace(&self, attr: &QpAttr) -> Result<()> {
+        self.dev.need(FeatureSet::PACING, "a rate limit of a QP (RATE_LIMIT)")?;
+        let (rate, ethernet) = (attr.rate_limit, self.dev.ethernet());
+        let range = ethernet.min_rate_limit()..=ethernet.max_rate_limit();
+        if rate != 0 && !range.contains(&rate) {
+            let (least, most) = range.into_inner();
+            return Err(Error::Invalid(format!(
+                "RATE_LIMIT {rate}: {least} to {most} kbit/s exist, or 0 for none"
+            )));
+        }
+        if rate == 0 && (attr.max_burst, attr.typical_packet) != (0, 0) {
+            return Err(Error::Invalid("a burst without a rate limit".into()));
         }
         Ok(())
     }
@@ -239,6 +259,11 @@ impl<C: Card> Qp<C> {
         if on(AttrMask::DEST_QPN) {
             context.set_dest_qpn(attr.dest_qpn);
         }
+        if on(AttrMask::RATE_LIMIT) {
+            context.set_rate_limit(attr.rate_limit);
+            context.set_max_burst(attr.max_burst);
+            context.set_typical_packet(attr.typical_packet);
+        }
         Ok(context)
     }
 }
@@ -274,5 +299,8 @@ fn decode(context: &QpContext) -> QpAttr {
         rnr_retry: context.rnr_retry(),
         sq_draining: context.sq_draining(),
         en_sqd_async_notify: false,
+        rate_limit: context.rate_limit(),
+        max_burst: context.max_burst(),
+        typical_packet: context.typical_packet(),
     }
 }

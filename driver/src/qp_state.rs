@@ -1,7 +1,7 @@
 //! The QP state machine: which step needs which attributes (InfiniBand 10.3.1, `ibv_modify_qp(3)`).
 //!
-//! Alternative paths, path migration, resizing and rate limits are not supported by the card: they
-//! are refused by name and are not in the table.
+//! Alternative paths, path migration and resizing are not supported by the card: they are refused by
+//! name and are not in the table.
 
 use fpga_regs::{QpState, QpType};
 
@@ -119,9 +119,9 @@ fn frames(from: QpState, to: QpState) -> Option<Step> {
         (QpState::RESET, QpState::INIT) => step(AttrMask::PORT, NONE),
         (QpState::INIT, QpState::INIT) => step(NONE, AttrMask::PORT),
         (QpState::INIT, QpState::RTR) => step(NONE, NONE),
-        (QpState::RTR | QpState::RTS | QpState::SQD | QpState::SQE, QpState::RTS) => {
-            step(NONE, AttrMask::CUR_STATE)
-        }
+        // As Linux' `qp_state_table`.
+        (QpState::RTR | QpState::RTS, QpState::RTS) => step(NONE, attrs!(CUR_STATE | RATE_LIMIT)),
+        (QpState::SQD | QpState::SQE, QpState::RTS) => step(NONE, AttrMask::CUR_STATE),
         (QpState::RTS, QpState::SQD) => step(NONE, AttrMask::EN_SQD_ASYNC_NOTIFY),
         (QpState::SQD, QpState::SQD) => step(NONE, NONE),
         _ => None,
@@ -134,7 +134,6 @@ pub fn check(qp_type: QpType, from: QpState, to: QpState, mask: AttrMask) -> Res
         (AttrMask::ALT_PATH, "an alternative path (ALT_PATH)"),
         (AttrMask::PATH_MIG_STATE, "path migration (PATH_MIG_STATE)"),
         (AttrMask::CAP, "resizing a QP (CAP)"),
-        (AttrMask::RATE_LIMIT, "a rate limit of a QP (RATE_LIMIT)"),
     ] {
         if mask.contains(attr) {
             return Err(Error::Unsupported(what));
