@@ -17,6 +17,10 @@ pub trait Env {
     const FETCHES_FRAMES: bool = false;
     /// A payload may be [`Payload::Pages`], which needs no room however much of it is under way.
     const TAKES_PAGES: bool = false;
+    /// A queue pair that waits for its rate waits no shorter than that (ns), so that few timers do for many frames.
+    const PACING_WAIT: u64 = 0;
+    /// What it may catch up of the time in which it sent nothing (ns), as timers run late.
+    const PACING_LATE: u64 = 1000;
     /// Time passes whether or not programs use the cards: ports can become one by LACP.
     const NEGOTIATES: bool = false;
 

@@ -138,7 +138,7 @@ impl World {
             payload: *frame.payload(),
             ..Packet::BLANK
         };
-        self.cards[card].frame_starts(q, &frame.outgoing);
+        self.cards[card].frame_starts(q, &frame.outgoing, env);
     }
 
     /// Whether frames wait for receives of a queue pair.

@@ -161,6 +161,7 @@ impl Device {
         // How often sending went back stays: packets that have not left yet are compared with it.
         qp.req = Requester { rewinds: qp.req.rewinds, ..zeroed() };
         qp.resp = zeroed();
+        qp.attributes.set_rate_limit(0);
         qp.resources.iter_mut().for_each(|r| r.kind = 0);
         qp.flushing = false.into();
         qp.written = [NO_WQE; 2];

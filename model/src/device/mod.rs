@@ -25,6 +25,7 @@
 //! | `cable`, `lag`, `pause` | a port's link; bonded ports; whether frames wait for receivers |
 //! | `flow` | commands for flow rules |
 //! | `raw`, `segment`, `arrival` | raw packet queue pairs: whole frames; TCP that is cut into frames; frames as they are received |
+//! | `pacing` | rate limits of raw packet queue pairs |
 //! | `rss` | work queues that frames are spread over |
 //! | `recv` | receive WQEs and SRQs |
 //! | `cq`, `error` | completions and events; the error state and flushing |
@@ -53,6 +54,7 @@ mod modify;
 mod notification;
 mod objects;
 mod outside;
+pub(crate) mod pacing;
 mod passing;
 mod pause;
 mod progress;

@@ -2,9 +2,11 @@
 
 use fpga_regs::{AdminStatus, Mtu, QpAttrMask, QpContext, QpState, QpType, Syndrome};
 
+use super::pacing::check_pace;
 use super::Device;
 use crate::env::Env;
 use crate::packet::PortId;
+use crate::plain::zeroed;
 
 /// What a command fails with.
 pub(super) type Refused = (AdminStatus, Syndrome);
@@ -64,6 +66,9 @@ impl Device {
         }
         self.check_values(a, mask)?;
         let raw = self.qps[q].qp_type == QpType::RAW_PACKET;
+        if mask.contains(QpAttrMask::RATE_LIMIT) {
+            check_pace(raw, a)?;
+        }
         if raw && mask.contains(QpAttrMask::PORT) && self.lacks_frames(a.port()) {
             return Err((AdminStatus::NOT_SUPPORTED, Syndrome::BAD_PORT));
         }
@@ -100,6 +105,9 @@ impl Device {
                 self.check_drained(q, env);
             }
             _ => self.set_state(q, to),
+        }
+        if mask.contains(QpAttrMask::RATE_LIMIT) {
+            self.frame_goes_on(q, env);
         }
         if self.qps[q].state == QpState::RTS {
             // What waits since SQD, SQE or before a change of limits.
@@ -219,6 +227,12 @@ impl Device {
         if has(QpAttrMask::DEST_QPN) {
             to.set_dest_qpn(a.dest_qpn());
             qp.dest_qpn = a.dest_qpn();
+        }
+        if has(QpAttrMask::RATE_LIMIT) {
+            to.set_rate_limit(a.rate_limit());
+            to.set_max_burst(a.max_burst());
+            to.set_typical_packet(a.typical_packet());
+            qp.req.pace = zeroed();
         }
         if qp.qp_type == QpType::UD {
             // A datagram may be as long as the port's MTU.

@@ -30,8 +30,7 @@ pub struct Requester {
     pub packets: u64,
     /// Bytes sent, from the Ethernet header to the ICRC.
     pub bytes: u64,
-    /// Answers received. Counted here and not with the responder: the two sides of a QP are run by two
-    /// processes, and share no line.
+    /// Answers received. Counted here and not with the responder: two processes run the two sides, and share no line.
     pub rx_packets: u64,
     /// Bytes of the answers.
     pub rx_bytes: u64,
@@ -75,6 +74,8 @@ pub struct Requester {
     pub sent: u32,
     /// Posted messages that wait for others to leave with.
     pub gathered: Gathered,
+    /// RAW_PACKET: how far it is ahead of its rate limit.
+    pub pace: super::pacing::Pace,
 }
 
 /// Posted messages that wait for others to leave with: see [`Device::gathers`](super::Device::gathers).
@@ -171,8 +172,7 @@ pub struct Resource {
     pub kind: u8,
 }
 
-/// A receive WQE in use. Copied from the ring when its message starts, so that an SRQ slot may be
-/// reused while another QP's message is in progress.
+/// A receive WQE in use. Copied from the ring when its message starts: an SRQ slot may be reused while that is in progress.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct RecvWqe {
@@ -391,7 +391,7 @@ pub(super) fn receives_in(state: QpState) -> bool {
 }
 
 plain! {
-    Requester { ci, cur, psn, una, ci_psn, cur_offset, packets, bytes, rx_packets, rx_bytes, went_back_to, again, rd_out, retry, rnr, rnr_wait, armed, pending_status, pending_syndrome, keeps, dropped, since, deadline, head_cached, head_index, head, rewinds, begun, sent, gathered }
+    Requester { ci, cur, psn, una, ci_psn, cur_offset, packets, bytes, rx_packets, rx_bytes, went_back_to, again, rd_out, retry, rnr, rnr_wait, armed, pending_status, pending_syndrome, keeps, dropped, since, deadline, head_cached, head_index, head, rewinds, begun, sent, gathered, pace }
     Gathered { end, packets }
     Responder { epsn, msn, rq_ci, rq_pi, op, nak_sent, has_recv, next_resource, established, keeps, dropped, since, packets, bytes, tx_packets, tx_bytes, asked, offset, rkey, va, length }
     Resource { original, psn, count, kind }

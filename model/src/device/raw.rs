@@ -145,6 +145,9 @@ impl Device {
             if qp.req.cur == producer {
                 return None;
             }
+            if self.is_ahead(q, env) {
+                return None;
+            }
             match self.take_frame(q, env) {
                 Ok(Some(frame)) => return Some(frame),
                 Ok(None) => {}
@@ -205,12 +208,13 @@ impl Device {
 
     /// A frame is sent: its WQE is complete.
     pub(crate) fn frame_sent(&mut self, q: usize, frame: &Outgoing, env: &mut impl Env) {
-        self.frame_starts(q, frame);
+        self.frame_starts(q, frame, env);
         self.left(q, env);
     }
 
     /// A frame is on its way, and its WQE complete once it has [left](Self::left_before).
-    pub(crate) fn frame_starts(&mut self, q: usize, frame: &Outgoing) {
+    pub(crate) fn frame_starts(&mut self, q: usize, frame: &Outgoing, env: &mut impl Env) {
+        self.keep_pace(q, frame.payload.len(), env);
         let by = self.qps[q].leaves;
         let req = &mut self.qps[q].req;
         req.packets += 1;
@@ -228,7 +232,7 @@ impl Device {
         }
     }
 
-    /// The next frame waits for receivers, for one of them until this time (ns) at most.
+    /// The next frame waits until this time (ns) at most: for receivers, or for the rate of its queue pair.
     pub(crate) fn frame_waits(&mut self, q: usize, until: u64, env: &mut impl Env) {
         self.qps[q].req.rnr_wait = true.into();
         self.timers.arm(q, &mut self.qps, until);

@@ -47,6 +47,7 @@ pub const FEATURES: FeatureSet = FeatureSet(
         | FeatureSet::VLAN_FILTER.0
         | FeatureSet::STRIP_VLAN.0
         | FeatureSet::TSO.0
+        | FeatureSet::PACING.0
         | FeatureSet::SCATTER_FCS.0
         | FeatureSet::FRAME_KIND.0
         | FeatureSet::FLOW_MARK.0

@@ -6,6 +6,7 @@ use fpga_regs::{AdminStatus, EthernetLimits, HashFields, QpType, Syndrome, Table
 
 use super::modify::{Refused, DMA_FAULT, FULL, IN_USE};
 use super::objects::owned;
+use super::pacing::RATES;
 use super::segment::MAX_TSO;
 use super::tables::{Indirection, MAX_ENTRIES, MAX_INDIRECTIONS};
 use super::Device;
@@ -30,6 +31,8 @@ impl Device {
             .with_max_wq(self.limits.max_qp())
             .with_hash_fields(HashFields::ALL)
             .with_max_tso(MAX_TSO)
+            .with_min_rate_limit(*RATES.start())
+            .with_max_rate_limit(*RATES.end())
     }
 
     /// The table of a number, if it is this function's.

@@ -32,10 +32,13 @@ impl World {
         Some(Flow { copy, counts: rule.counts, pauses: *pauses })
     }
 
-    /// What frames of a queue pair need.
+    /// What frames of a queue pair need, unless it has a rate limit.
     #[cold]
     pub(super) fn frame_sender(&self, place: Place, env: &mut impl Express) -> Option<Sender> {
         let qp = &self.cards[usize::from(place.0)].qps[usize::from(place.1)];
+        if qp.attributes.rate_limit() != 0 {
+            return None;
+        }
         let sq = Addr { iova: qp.sq_iova, domain: qp.domain };
         let sq = ring(sq, (u64::from(qp.sq_mask) + 1) << 6, env)?;
         let port = PortId { port: qp.leaves, ..qp.port };

@@ -166,6 +166,8 @@ pub(super) fn fault<E>(_: E) -> DmaFault {
 impl Env for WallEnv<'_> {
     const GATHER_BYTES: u32 = 1 << 16;
     const TAKES_PAGES: bool = true;
+    const PACING_WAIT: u64 = 200_000;
+    const PACING_LATE: u64 = 1_000_000;
     const NEGOTIATES: bool = true;
 
     #[inline(always)]
