@@ -96,6 +96,22 @@ fn bandwidth(sizes: &[(u32, u32, f64)]) {
     }
 }
 
+/// What perftest says of a paced queue pair is its rate. It counts a megabyte for 8192 kbit, and a check sequence in its sizes.
+#[test]
+fn bandwidth_is_the_rate_limit() {
+    let _alone = alone();
+    // A frame takes 14,785.2 and 585.9 ns.
+    for (limit, size, count) in [(100.0, 1518, 300), (100.0, 64, 1000)] {
+        let arguments =
+            format!("-s {size} -n {count} --rate_limit={limit} --rate_units=M --rate_limit_type=PP");
+        let got = rate(&[], &arguments);
+        let (frame, count) = (f64::from(size - 4) * 8.0 / (limit * 8.192), f64::from(count));
+        // The first frame does not wait. Before it and after the last one: the times of a post and a completion.
+        let (most, least) = (count / ((count - 1.0) * frame), count / (count * frame + 4.0));
+        assert!(got <= most * 1.0001 && got >= least, "{arguments}: {got} of {most} million frames a second");
+    }
+}
+
 #[test]
 fn each_run_is_the_same() {
     runs_are_the_same(&[(LAT, "-s 64 -n 20")]);

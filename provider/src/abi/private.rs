@@ -212,7 +212,7 @@ macro_rules! operations {
             modify_cq: fn(*mut ibv_cq, *mut ibv_modify_cq_attr) -> c_int,
             modify_flow_action_esp,
             modify_qp: fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int,
-            modify_qp_rate_limit,
+            modify_qp_rate_limit: fn(*mut ibv_qp, *mut ibv_qp_rate_limit_attr) -> c_int,
             modify_srq: fn(*mut ibv_srq, *mut ibv_srq_attr, c_int) -> c_int,
             modify_wq: fn(*mut ibv_wq, *mut ibv_wq_attr) -> c_int,
             open_qp: fn(*mut ibv_context, *mut ibv_qp_open_attr) -> *mut ibv_qp,

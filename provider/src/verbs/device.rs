@@ -166,6 +166,11 @@ fn attributes(context: &Context) -> ibv_device_attr_ex {
         attr.tso_caps.max_tso = frames.max_tso();
         attr.tso_caps.supported_qpts = 1 << ibv_qp_type::IBV_QPT_RAW_PACKET;
     }
+    if device.features().contains(FeatureSet::PACING) {
+        attr.packet_pacing_caps.qp_rate_limit_min = frames.min_rate_limit();
+        attr.packet_pacing_caps.qp_rate_limit_max = frames.max_rate_limit();
+        attr.packet_pacing_caps.supported_qpts = 1 << ibv_qp_type::IBV_QPT_RAW_PACKET;
+    }
     attr.max_dm_size = context.memory_bytes.into();
     if device.features().contains(FeatureSet::MODERATION) {
         attr.cq_mod_caps.max_cq_count = u16::MAX;

@@ -48,6 +48,7 @@ pub static OPS: verbs_context_ops = verbs_context_ops {
     get_srq_num: Some(srq::get_srq_num),
     modify_cq: Some(cq::modify_cq),
     modify_qp: Some(qp_modify::modify_qp),
+    modify_qp_rate_limit: Some(qp_modify::modify_qp_rate_limit),
     modify_srq: Some(srq::modify_srq),
     modify_wq: Some(wq::modify_wq),
     open_qp: Some(xrc::open_qp),

@@ -49,6 +49,9 @@ fn driver_attr(attr: &ibv_qp_attr, mask: AttrMask) -> Result<QpAttr> {
     if mask.contains(AttrMask::AV) {
         out.ah = attr_of(&attr.ah_attr);
     }
+    if mask.contains(AttrMask::RATE_LIMIT) {
+        out.rate_limit = attr.rate_limit;
+    }
     // Fields of a card's context are narrower than those of the structure; cards take their bits and no notice of the rest.
     out.rq_psn = attr.rq_psn & 0xff_ffff;
     out.sq_psn = attr.sq_psn & 0xff_ffff;
@@ -90,6 +93,7 @@ fn ibv_attr(attr: &QpAttr, caps: &QpCaps) -> ibv_qp_attr {
     out.timeout = attr.timeout;
     out.retry_cnt = attr.retry_cnt;
     out.rnr_retry = attr.rnr_retry;
+    out.rate_limit = attr.rate_limit;
     out
 }
 
@@ -103,6 +107,28 @@ pub unsafe extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask
         let (qp_type, qp, attr) = unsafe { ((*qp).qp_type, Qp::of(qp), &*attr) };
         let mask = own_attributes(qp_type, AttrMask(mask as u32));
         qp.driver.modify(&driver_attr(attr, mask)?, mask)?;
+        Ok(())
+    })
+}
+
+/// `ibv_modify_qp_rate_limit`.
+///
+/// # Safety
+/// Called by a program with a live queue pair and valid attributes.
+pub unsafe extern "C" fn modify_qp_rate_limit(qp: *mut ibv_qp, attr: *mut ibv_qp_rate_limit_attr) -> c_int {
+    status(|| {
+        // SAFETY: as the caller promises.
+        let (qp, attr) = unsafe { (Qp::of(qp), &*attr) };
+        if attr.comp_mask != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let pace = QpAttr {
+            rate_limit: attr.rate_limit,
+            max_burst: attr.max_burst_sz,
+            typical_packet: attr.typical_pkt_sz,
+            ..QpAttr::default()
+        };
+        qp.driver.modify(&pace, AttrMask::RATE_LIMIT)?;
         Ok(())
     })
 }
@@ -247,9 +273,10 @@ mod tests {
             retry_cnt: 7,
             rnr_retry: 6,
             en_sqd_async_notify: true,
+            rate_limit: 1000,
             ..QpAttr::default()
         };
-        let all = AttrMask(0x1f_ffff);
+        let all = AttrMask(0x1f_ffff) | AttrMask::RATE_LIMIT;
         assert_eq!(driver_attr(&ibv_attr(&attr, &QpCaps::default()), all), Ok(attr));
     }
 }

@@ -103,6 +103,7 @@ fn run_all(launcher: &[&str], all: Vec<Frames<'_>>) {
 
 const BW: &str = "raw_ethernet_bw";
 const LAT: &str = "raw_ethernet_lat";
+const BURST_LAT: &str = "raw_ethernet_burst_lat";
 
 #[test]
 fn sizes() {
@@ -196,6 +197,36 @@ fn a_rate_of_rules() {
     let line = format!("-F -d verbena0 --server {mac} -j {} -J {} -n 10000", IPV4[0], IPV4[1]);
     let words: Vec<&str> = line.split_whitespace().collect();
     println!("{}", net.run(program, &words, LIMIT));
+}
+
+/// 16.384 Mbit/s, which perftest calls two megabytes.
+#[test]
+fn a_rate_limit_is_kept() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let paced = "--rate_units=M --rate_limit_type=PP";
+    const COUNT: f64 = 400.0;
+    let frames = Frames::new(BW, &format!("-s 1518 -n {COUNT} --rate_limit=2 {paced}"));
+    let [server, client] = frames.start(&net);
+    let both = Both::of([client, server], LIMIT).unwrap_or_else(|error| panic!("{error}"));
+    let got = rows(&both.client.said).concat()[4];
+    // The first frame does not wait for its microseconds, and a millisecond may be caught up.
+    let most = COUNT / ((COUNT - 1.0) * 1514.0 * 8.0 / 16.384 - 1000.0);
+    // A clock that perftest has calibrated on a machine with other work may be slow.
+    assert!(got <= most * 1.05, "{got} of {most} million frames a second: {}", both.report());
+    Frames::new(LAT, &format!("-s 64 -n 100 --rate_limit=2 {paced}"))
+        .run(&net)
+        .unwrap_or_else(|error| panic!("{error}"));
+    // perftest's server ends without waiting for its last answers to leave.
+    let mut bursts = Frames::new(BURST_LAT, &format!("-s 64 -n 320 --burst_size=16 -Q 1 {paced}"));
+    bursts.own.iter_mut().zip([1000, 2]).for_each(|(own, rate)| *own += &format!(" --rate_limit={rate}"));
+    let [server, client] = bursts.start(&net);
+    let both = Both::of([client, server], LIMIT).unwrap_or_else(|error| panic!("{error}"));
+    // It prints the head of its table twice.
+    let table = both.client.said.rsplit("#bytes").next().unwrap_or_default();
+    let row = rows(&format!("#bytes{table}")).concat();
+    assert_eq!(row.get(..2), Some(&[64.0, 320.0][..]), "{}", both.report());
+    net.expect_gone();
 }
 
 /// A receiver that is stopped holds the wire for a tenth of a second, not for ever: the client ends, and what it sent

@@ -78,6 +78,12 @@ fn tcp_is_cut_into_frames() {
     on_each_net("segments", "all segments");
 }
 
+/// `ibv_modify_qp_rate_limit`, and `ibv_modify_qp` with `IBV_QP_RATE_LIMIT`.
+#[test]
+fn a_rate_limit_is_kept_while_the_program_sleeps() {
+    on_each_net("pacing", "all paced");
+}
+
 /// Thread domains and parent domains, with memory of the program's for the rings.
 #[test]
 fn domains_of_all_kinds_hold_what_is_in_them() {
