@@ -15,14 +15,10 @@ constants! {
     /// Slots of the push window.
     PUSH_SLOTS: u32 = 4;
 }
-/// Offset in a page: send queue doorbell ([`SqDoorbell`]).
-pub const DOORBELL_SQ: u32 = 0x000;
-/// Offset in a page: receive queue doorbell ([`RqDoorbell`]).
-pub const DOORBELL_RQ: u32 = 0x008;
-/// Offset in a page: shared receive queue doorbell ([`SrqDoorbell`]).
-pub const DOORBELL_SRQ: u32 = 0x010;
-/// Offset in a page: completion queue arm ([`CqArm`]).
-pub const DOORBELL_CQ_ARM: u32 = 0x018;
+
+pub use crate::regs::page::{
+    CQ_ARM as DOORBELL_CQ_ARM, RQ as DOORBELL_RQ, SQ as DOORBELL_SQ, SRQ as DOORBELL_SRQ,
+};
 
 /// Offset of doorbell page `page` in BAR0.
 #[inline]

@@ -1,94 +1,47 @@
 //! `registers!`: a block of registers.
 //!
-//! A register is written `NAME field (where);` and *where* is one of
-//! `RO u32 @ 0x00`, `RW Control: u32 @ 0x20` (a `word!` type) or
+//! A register is written `NAME (where);` and *where* is one of
+//! `RO u32 @ 0x00`, `RW u32 as Control @ 0x20` (a `word!` type) or
 //! `RW u32 x 32 @ 0x100` (an array); `RO`, `RW`, `WO`, `W1C` are the modes of
 //! [`Mode`](super::register::Mode). `= 0` after it is the value after a reset,
-//! where the definition fixes it. `gap _g 8;` declares reserved bytes between
-//! registers and `rest _r 8;` for those at the end.
+//! where the definition fixes it. What the offsets leave out is reserved.
 
-/// Offset constant, table entry or cell type of one register.
-macro_rules! register {
-    (@offset ($mode:ident $word:ident @ $at:literal)) => { $at };
-    (@offset ($mode:ident $value:ident: $word:ident @ $at:literal)) => { $at };
-    (@offset ($mode:ident $word:ident x $count:literal @ $at:literal)) => { $at };
-
-    (@cell (W1C $($rest:tt)+)) => { register!(@cell (RW $($rest)+)) };
-    (@cell ($mode:ident $word:ident @ $at:literal)) => {
-        volatile_register::$mode<$word>
+/// An option of what there is.
+macro_rules! if_given {
+    () => {
+        None
     };
-    (@cell ($mode:ident $value:ident: $word:ident @ $at:literal)) => {
-        volatile_register::$mode<$value>
-    };
-    (@cell ($mode:ident $word:ident x $count:literal @ $at:literal)) => {
-        [volatile_register::$mode<$word>; $count]
-    };
-
-    (@reset) => { None };
-    (@reset $reset:expr) => { Some($reset as u64) };
-
-    (@entry $name:ident $doc:tt ($mode:ident $word:ident @ $at:literal), $reset:expr) => {
-        register!(@full $name $doc $mode $word $at 1, None, $reset)
-    };
-    (@entry $name:ident $doc:tt ($mode:ident $value:ident: $word:ident @ $at:literal), $reset:expr) => {
-        register!(@full $name $doc $mode $word $at 1, Some(&<$value>::FORMAT), $reset)
-    };
-    (@entry $name:ident $doc:tt ($mode:ident $word:ident x $count:literal @ $at:literal), $reset:expr) => {
-        register!(@full $name $doc $mode $word $at $count, None, $reset)
-    };
-    (@full $name:ident [$($doc:literal)+] $mode:ident $word:ident $at:literal $count:literal, $value:expr,
-        $reset:expr) => {
-        crate::regs::register::Register {
-            name: stringify!($name),
-            doc: concat!($($doc),+),
-            offset: $at,
-            bytes: $word::BITS / 8,
-            count: $count,
-            mode: crate::regs::register::Mode::$mode,
-            value: $value,
-            reset: $reset,
-        }
+    ($value:expr) => {
+        Some($value)
     };
 }
 
-/// A block of registers: constants, cells, table, and the checks that they agree.
+/// A block of registers: offset constants, the table of them, and the check that they do not overlap.
 macro_rules! registers {
-    ($(#[doc = $tdoc:literal])+ $block:ident: $size:literal {
+    ($(#[doc = $tdoc:literal])+ $table:ident: $size:literal {
         $(
-            $(gap $gap:ident $gap_bytes:literal;)?
-            $(#[doc = $doc:literal])+ $name:ident $field:ident $at:tt $(= $reset:expr)?;
+            $(#[doc = $doc:literal])+
+            $name:ident ($mode:ident $word:ident $(as $value:ident)? $(x $count:literal)? @ $at:literal)
+                $(= $reset:expr)?;
         )+
-        $(rest $rest:ident $rest_bytes:literal;)?
     }) => {
-        $(
-            $(#[doc = $doc])+
-            pub const $name: u32 = register!(@offset $at);
-        )+
-
-        /// Every register of the block.
-        pub const REGISTERS: &[crate::regs::register::Register] = &[
-            $( register!(@entry $name [$($doc)+] $at, register!(@reset $($reset)?)), )+
-        ];
+        $( $(#[doc = $doc])+ pub const $name: u32 = $at; )+
 
         $(#[doc = $tdoc])+
-        #[repr(C)]
-        pub struct $block {
-            $(
-                $($gap: [u8; $gap_bytes],)?
-                $(#[doc = $doc])+
-                pub $field: register!(@cell $at),
-            )+
-            $($rest: [u8; $rest_bytes],)?
-        }
+        pub const $table: &[crate::regs::register::Register] = &[$(
+            crate::regs::register::Register {
+                name: stringify!($name),
+                doc: concat!($($doc),+),
+                offset: $at,
+                bytes: $word::BITS / 8,
+                count: 1 $(* $count)?,
+                mode: crate::regs::register::Mode::$mode,
+                value: if_given!($(&$value::FORMAT)?),
+                reset: if_given!($($reset as u64)?),
+            },
+        )+];
 
-        const _: () = {
-            assert!(size_of::<$block>() == $size, "the block has another size");
-            $(assert!(
-                std::mem::offset_of!($block, $field) == $name as usize,
-                "a cell is not at its register's offset"
-            );)+
-            crate::regs::block::check(REGISTERS, $size);
-        };
+        const _: () = crate::regs::block::check($table, $size);
     };
 }
 

@@ -11,13 +11,12 @@ constants! {
 
 registers! {
     /// An entry of the GID table.
-    GidEntry: 0x20 {
+    REGISTERS: 0x20 {
         /// The GID, its 16 bytes in the order of the wire.
-        GID gid (RO u32 x 4 @ 0x00);
+        GID (RO u32 x 4 @ 0x00);
         /// Whether the entry may be used, and its kind.
-        GID_ATTR attr (RO GidAttr: u32 @ 0x10);
+        GID_ATTR (RO u32 as GidAttr @ 0x10);
         /// Its VLAN.
-        GID_VLAN vlan (RO GidVlan: u32 @ 0x14);
-        rest _rest 0x08;
+        GID_VLAN (RO u32 as GidVlan @ 0x14);
     }
 }

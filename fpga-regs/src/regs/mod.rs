@@ -6,21 +6,19 @@
 //! | 0x1000 + p * 0x1000 | [`port`] `p`, counted from 0 |
 //! | 0x10000 + n * 0x1000 | doorbell [`page`] `n` |
 //!
-//! Each block is declared once; the declaration gives the offset constants, the
-//! block of volatile cells ([`Bar0`]) and the table of [`describe()`].
-//! Registers of 64 bits are read and written as a whole.
+//! Each block is declared once; the declaration gives the offset constants and the
+//! table of [`describe()`]. Registers of 64 bits are read and written as a whole.
 //!
 //! | file | one idea |
 //! |---|---|
 //! | `block`, `register` | the macro `registers!`, and a register as a table entry |
-//! | `bar`, `pci` | the whole of BAR0; the PCI identity |
+//! | `pci` | the PCI identity |
 //! | `global`, `port`, `gid`, `page` | the blocks |
 //! | `values`, `cause` | values of registers; causes of failure |
 //! | `describe` | from an offset to a register's name |
 
 #[macro_use]
 mod block;
-mod bar;
 mod cause;
 mod describe;
 pub mod gid;
@@ -31,7 +29,6 @@ pub mod port;
 mod register;
 mod values;
 
-pub use bar::*;
 pub use cause::*;
 pub use describe::{describe, locate, registers, Located};
 pub use global::*;

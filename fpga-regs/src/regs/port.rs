@@ -33,91 +33,89 @@ pub fn counters() -> impl Iterator<Item = &'static Register> {
 registers! {
     /// The registers of a port, before its GID table. Counters count from the
     /// last reset of the card and wrap.
-    PortRegisters: 0x800 {
+    REGISTERS: 0x800 {
         /// The link.
-        LINK link (RO Link: u32 @ 0x000);
+        LINK (RO u32 as Link @ 0x000);
         /// Speed in Mb/s.
-        SPEED speed (RO u32 @ 0x004);
+        SPEED (RO u32 @ 0x004);
         /// Ethernet address; the first byte of the wire is the lowest byte.
-        MAC mac (RO u64 @ 0x008);
+        MAC (RO u64 @ 0x008);
         /// Largest path MTU now, in bytes.
-        MTU mtu (RO u32 @ 0x010);
+        MTU (RO u32 @ 0x010);
         /// Largest path MTU that the port can do, in bytes.
-        MTU_MAX mtu_max (RO u32 @ 0x014);
+        MTU_MAX (RO u32 @ 0x014);
         /// Entries of the GID table.
-        GID_COUNT gid_count (RO u32 @ 0x018) = GID_ENTRIES;
+        GID_COUNT (RO u32 @ 0x018) = GID_ENTRIES;
         /// The one P_Key.
-        PKEY pkey (RO u32 @ 0x01c) = 0xffff;
-        gap _gap0 0xe0;
+        PKEY (RO u32 @ 0x01c) = 0xffff;
         /// Packets sent.
-        TX_PACKETS tx_packets (RO u64 @ 0x100) = 0;
+        TX_PACKETS (RO u64 @ 0x100) = 0;
         /// Bytes sent, from the Ethernet header to the ICRC.
-        TX_BYTES tx_bytes (RO u64 @ 0x108) = 0;
+        TX_BYTES (RO u64 @ 0x108) = 0;
         /// Packets received.
-        RX_PACKETS rx_packets (RO u64 @ 0x110) = 0;
+        RX_PACKETS (RO u64 @ 0x110) = 0;
         /// Bytes received, from the Ethernet header to the ICRC.
-        RX_BYTES rx_bytes (RO u64 @ 0x118) = 0;
+        RX_BYTES (RO u64 @ 0x118) = 0;
         /// Packets dropped because of a wrong ICRC.
-        RX_ICRC_ERRORS rx_icrc_errors (RO u64 @ 0x120) = 0;
+        RX_ICRC_ERRORS (RO u64 @ 0x120) = 0;
         /// Packets dropped because a header made no sense.
-        RX_MALFORMED rx_malformed (RO u64 @ 0x128) = 0;
+        RX_MALFORMED (RO u64 @ 0x128) = 0;
         /// Packets dropped because no QP of this card takes them.
-        RX_NO_QP rx_no_qp (RO u64 @ 0x130) = 0;
+        RX_NO_QP (RO u64 @ 0x130) = 0;
         /// UD packets dropped because of a wrong Q_Key.
-        RX_QKEY_ERRORS rx_qkey_errors (RO u64 @ 0x138) = 0;
+        RX_QKEY_ERRORS (RO u64 @ 0x138) = 0;
         /// UD and UC messages, and copies of whole frames, dropped because no
         /// receive WQE was there.
-        RX_NO_RECV rx_no_recv (RO u64 @ 0x140) = 0;
+        RX_NO_RECV (RO u64 @ 0x140) = 0;
         /// Packets dropped because the card had no room for them.
-        RX_OVERFLOW rx_overflow (RO u64 @ 0x148) = 0;
+        RX_OVERFLOW (RO u64 @ 0x148) = 0;
         /// Multicast packets sent.
-        TX_MULTICAST tx_multicast (RO u64 @ 0x150) = 0;
+        TX_MULTICAST (RO u64 @ 0x150) = 0;
         /// Multicast packets received.
-        RX_MULTICAST rx_multicast (RO u64 @ 0x158) = 0;
+        RX_MULTICAST (RO u64 @ 0x158) = 0;
         /// PSNs of requests that are sent again; a READ counts those of its response.
-        RETRANSMITS retransmits (RO u64 @ 0x160) = 0;
+        RETRANSMITS (RO u64 @ 0x160) = 0;
         /// Time-outs of a QP that waited for an acknowledgement.
-        ACK_TIMEOUTS ack_timeouts (RO u64 @ 0x168) = 0;
+        ACK_TIMEOUTS (RO u64 @ 0x168) = 0;
         /// Request packets received with a PSN ahead of the expected one.
-        OUT_OF_SEQUENCE out_of_sequence (RO u64 @ 0x170) = 0;
+        OUT_OF_SEQUENCE (RO u64 @ 0x170) = 0;
         /// Request packets received a second time.
-        DUPLICATE duplicate (RO u64 @ 0x178) = 0;
+        DUPLICATE (RO u64 @ 0x178) = 0;
         /// Sequence error NAKs received.
-        SEQUENCE_NAK sequence_nak (RO u64 @ 0x180) = 0;
+        SEQUENCE_NAK (RO u64 @ 0x180) = 0;
         /// Receiver-not-ready NAKs sent.
-        RNR_NAK rnr_nak (RO u64 @ 0x188) = 0;
+        RNR_NAK (RO u64 @ 0x188) = 0;
         /// Receiver-not-ready NAKs received.
-        RNR_NAK_RECEIVED rnr_nak_received (RO u64 @ 0x190) = 0;
+        RNR_NAK_RECEIVED (RO u64 @ 0x190) = 0;
         /// Remote access NAKs sent.
-        ACCESS_NAK access_nak (RO u64 @ 0x198) = 0;
+        ACCESS_NAK (RO u64 @ 0x198) = 0;
         /// Invalid request NAKs sent.
-        INVALID_NAK invalid_nak (RO u64 @ 0x1a0) = 0;
+        INVALID_NAK (RO u64 @ 0x1a0) = 0;
         /// Remote operational error NAKs sent.
-        OPERATION_NAK operation_nak (RO u64 @ 0x1a8) = 0;
+        OPERATION_NAK (RO u64 @ 0x1a8) = 0;
         /// Packets received with an ECN mark.
-        RX_ECN_MARKED rx_ecn_marked (RO u64 @ 0x1b0) = 0;
+        RX_ECN_MARKED (RO u64 @ 0x1b0) = 0;
         /// Congestion notification packets sent.
-        TX_CNP tx_cnp (RO u64 @ 0x1b8) = 0;
+        TX_CNP (RO u64 @ 0x1b8) = 0;
         /// Congestion notification packets received.
-        RX_CNP rx_cnp (RO u64 @ 0x1c0) = 0;
+        RX_CNP (RO u64 @ 0x1c0) = 0;
         /// Pause frames sent.
-        TX_PAUSE tx_pause (RO u64 @ 0x1c8) = 0;
+        TX_PAUSE (RO u64 @ 0x1c8) = 0;
         /// Pause frames received.
-        RX_PAUSE rx_pause (RO u64 @ 0x1d0) = 0;
+        RX_PAUSE (RO u64 @ 0x1d0) = 0;
         /// Whole frames dropped because no flow rule of the port takes them.
-        RX_NO_RULE rx_no_rule (RO u64 @ 0x1d8) = 0;
+        RX_NO_RULE (RO u64 @ 0x1d8) = 0;
         /// Packets and whole frames lost because the link of this port was down.
-        LINK_LOST link_lost (RO u64 @ 0x1e0) = 0;
+        LINK_LOST (RO u64 @ 0x1e0) = 0;
         /// Whole frames dropped because a flow rule of the port says so.
-        RX_RULE_DROP rx_rule_drop (RO u64 @ 0x1e8) = 0;
+        RX_RULE_DROP (RO u64 @ 0x1e8) = 0;
         /// Whole frames sent that are a part of a RAW_TSO.
-        TX_SEGMENTED tx_segmented (RO u64 @ 0x1f0) = 0;
+        TX_SEGMENTED (RO u64 @ 0x1f0) = 0;
         /// Packets dropped because of a wrong P_Key.
-        RX_PKEY_ERRORS rx_pkey_errors (RO u64 @ 0x1f8) = 0;
+        RX_PKEY_ERRORS (RO u64 @ 0x1f8) = 0;
         /// Packets and whole frames that were sent, but lost before they left: what
         /// the port leads to did not take them in time, or nobody there has the
         /// address that they are for.
-        TX_DISCARDS tx_discards (RO u64 @ 0x200) = 0;
-        rest _rest 0x5f8;
+        TX_DISCARDS (RO u64 @ 0x200) = 0;
     }
 }

@@ -3,7 +3,6 @@
 use fpga_regs::regs::{self, gid, page, port};
 use fpga_regs::*;
 use insta::assert_snapshot;
-use std::mem::offset_of;
 
 #[test]
 fn offsets_are_those_of_revision_1() {
@@ -14,17 +13,6 @@ fn offsets_are_those_of_revision_1() {
     assert_eq!(port::base(1) + port::LINK, 0x2000);
     assert_eq!(port::gid_entry(1, 15) + gid::GID_ATTR, 0x29f0);
     assert_eq!(doorbell_page(63) + page::CQ_ARM, 0x4f018);
-}
-
-#[test]
-fn cells_stand_where_the_constants_say() {
-    use regs::page::DoorbellPage;
-    use regs::{Bar0, Port};
-    let port1 = offset_of!(Bar0, port) + size_of::<Port>();
-    assert_eq!(port1, port::base(1) as usize);
-    let page5 = offset_of!(Bar0, page) + 5 * size_of::<DoorbellPage>();
-    assert_eq!(page5, doorbell_page(5) as usize);
-    assert_eq!(size_of::<Bar0>(), regs::BAR0_BYTES as usize);
 }
 
 #[test]
