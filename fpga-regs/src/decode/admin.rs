@@ -1,10 +1,9 @@
 //! Admin commands and replies.
 
 use super::lines::Decoded;
-use super::queue::context;
+use super::queue::whole;
 use crate::admin::*;
-use crate::commands::CommandSpec;
-use crate::field::{Field, Format};
+use crate::field::Field;
 
 /// A command; bytes after it are taken for the context that it reads.
 pub fn command(bytes: &[u8]) -> Decoded {
@@ -17,7 +16,7 @@ pub fn command(bytes: &[u8]) -> Decoded {
     let spec = command.opcode().spec();
     decoded.title = format!("command: {}", command.opcode());
     let fields = match spec {
-        Some(spec) => named(Command::FIELDS, "param", spec.params),
+        Some(spec) => named(spec.params),
         None => Command::FIELDS.to_vec(),
     };
     decoded.segment("Command", &Command::FORMAT, &fields, bytes, 0);
@@ -34,50 +33,20 @@ pub fn command(bytes: &[u8]) -> Decoded {
     decoded
 }
 
-/// The context that a command reads (`input`) or writes; `None` where it has
-/// none.
-pub fn mailbox(opcode: AdminOpcode, input: bool, bytes: &[u8]) -> Option<Decoded> {
-    let spec = opcode.spec()?;
-    let format: &Format = if input { spec.input } else { spec.output }?;
-    Some(context(format, bytes))
-}
-
 /// A reply, without knowing to which command.
 pub fn reply(bytes: &[u8]) -> Decoded {
-    decode_reply(None, bytes)
+    let title = match Reply::from_slice(bytes) {
+        Some(reply) => format!("reply: {}", reply.status()),
+        None => "reply, cut short".to_string(),
+    };
+    whole(title, &Reply::FORMAT, bytes)
 }
 
-/// The reply to a command of this opcode.
-pub fn reply_to(opcode: AdminOpcode, bytes: &[u8]) -> Decoded {
-    decode_reply(opcode.spec(), bytes)
-}
-
-fn decode_reply(spec: Option<&CommandSpec>, bytes: &[u8]) -> Decoded {
-    let mut decoded = Decoded { title: "reply".to_string(), ..Decoded::default() };
-    let mut fields = Reply::FIELDS.to_vec();
-    if let Some(spec) = spec {
-        decoded.title = format!("reply to {}", spec.opcode);
-        fields = named(Reply::FIELDS, "value", spec.values);
-    }
-    match Reply::from_slice(bytes) {
-        Some(reply) => decoded.title += &format!(": {}", reply.status()),
-        None => decoded.title += ", cut short",
-    }
-    decoded.segment("Reply", &Reply::FORMAT, &fields, bytes, 0);
-    name_object(&mut decoded, spec.map_or("", |spec| spec.result));
-    decoded.beyond(bytes, Reply::BYTES);
-    decoded
-}
-
-/// The fields of an entry with this command's names for the general ones.
-fn named(fields: &[Field], general: &str, own: &[Field]) -> Vec<Field> {
+/// The fields of a command with its opcode's names for the general ones.
+fn named(own: &[Field]) -> Vec<Field> {
     let covered = |field: &Field| own.iter().any(|own| overlap(field, own));
-    fields
-        .iter()
-        .filter(|field| !(field.name.starts_with(general) && covered(field)))
-        .chain(own)
-        .copied()
-        .collect()
+    let rest = Command::FIELDS.iter().filter(|field| !(field.name.starts_with("param") && covered(field)));
+    rest.chain(own).copied().collect()
 }
 
 fn overlap(a: &Field, b: &Field) -> bool {

@@ -11,10 +11,10 @@ mod queue;
 mod recv;
 mod wqe;
 
-pub use admin::{command, mailbox, reply, reply_to};
+pub use admin::{command, reply};
 pub use hex::{parse_hex, HexError};
 pub use lines::{Decoded, Line, Section};
-pub use queue::{context, cqe, eqe, format};
+pub use queue::{cqe, eqe, format};
 pub use recv::recv_wqe;
 pub use wqe::{wqe, wqes};
 
@@ -75,7 +75,7 @@ pub fn entries(kind: &str, bytes: &[u8]) -> Result<Vec<Decoded>, UnknownKind> {
         "cmd" => vec![command(bytes)],
         "reply" => each(bytes, crate::Reply::BYTES, reply),
         _ => match CONTEXTS.iter().find(|(name, _)| *name == kind) {
-            Some((_, format)) => vec![context(format, bytes)],
+            Some((_, known)) => vec![format(known, bytes)],
             None => return Err(UnknownKind(kind.to_string())),
         },
     })

@@ -23,18 +23,13 @@ pub fn eqe(bytes: &[u8]) -> Decoded {
     whole(title, &Eqe::FORMAT, bytes)
 }
 
-/// A context.
-pub fn context(kind: &Format, bytes: &[u8]) -> Decoded {
-    format(kind, bytes)
-}
-
 /// Bytes of any format.
 pub fn format(kind: &Format, bytes: &[u8]) -> Decoded {
     whole(format!("{}, {} bytes", kind.name, kind.bytes), kind, bytes)
 }
 
 /// One format from byte 0; what follows is too much.
-fn whole(title: String, kind: &Format, bytes: &[u8]) -> Decoded {
+pub(super) fn whole(title: String, kind: &Format, bytes: &[u8]) -> Decoded {
     let mut decoded = Decoded { title, ..Decoded::default() };
     decoded.segment(kind.name, kind, kind.fields, bytes, 0);
     decoded.beyond(bytes, kind.bytes);
