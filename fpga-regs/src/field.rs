@@ -101,6 +101,14 @@ impl Field {
         Some(wide & (u128::MAX >> (128 - self.width)))
     }
 
+    /// Stores the lowest bits of `value`, of bytes that have the field.
+    pub fn put(&self, bytes: &mut [u8], value: u128) {
+        for i in 0..self.width {
+            let (byte, mask) = ((self.bit + i) / 8, 1 << ((self.bit + i) % 8));
+            bytes[byte] = bytes[byte] & !mask | if value >> i & 1 != 0 { mask } else { 0 };
+        }
+    }
+
     /// The field's value as text; never panics.
     pub fn text(&self, bytes: &[u8]) -> String {
         use crate::field_text as text;

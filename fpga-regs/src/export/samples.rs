@@ -105,14 +105,6 @@ fn names<'a>(
     values.iter().enumerate().map(move |(seed, known)| sample(known, seed))
 }
 
-/// Puts the lowest bits of `value` into a field.
-fn put(bytes: &mut [u8], field: &Field, value: u128) {
-    for i in 0..field.width {
-        let (byte, mask) = ((field.bit + i) / 8, 1 << ((field.bit + i) % 8));
-        bytes[byte] = bytes[byte] & !mask | if value >> i & 1 != 0 { mask } else { 0 };
-    }
-}
-
 /// A value that no neighbour has; the golden ratio's multiples spread well.
 fn value(field: &Field, index: usize) -> u128 {
     let spread = |n: usize| 0x9e37_79b9_7f4a_7c15u64.wrapping_mul(n as u64 + 1);
@@ -132,7 +124,7 @@ fn value(field: &Field, index: usize) -> u128 {
 fn filled(format: &Format, seed: usize) -> Vec<u8> {
     let mut bytes = vec![0; format.bytes];
     for (index, field) in format.fields.iter().enumerate() {
-        put(&mut bytes, field, value(field, index + seed));
+        field.put(&mut bytes, value(field, index + seed));
     }
     bytes
 }
@@ -301,7 +293,7 @@ fn command(spec: &CommandSpec, seed: usize) -> Sample {
             Kind::Uint => 1 + (index as u128),
             _ => value(field, index + seed),
         };
-        put(command.as_mut_bytes(), field, number);
+        field.put(command.as_mut_bytes(), number);
     }
     single(Entry::Command, &spec.opcode.to_string(), &Command::FORMAT, command.as_bytes())
 }
@@ -314,7 +306,7 @@ fn replies() -> Vec<Sample> {
         let object = if spec.result.is_empty() { 0 } else { base(seed).object() };
         let mut good = Reply::new().with_tag(base(seed).tag()).with_object(object).with_phase(seed % 2 == 0);
         for (index, field) in spec.values.iter().enumerate() {
-            put(good.as_mut_bytes(), field, value(field, index + seed));
+            field.put(good.as_mut_bytes(), value(field, index + seed));
         }
         reply(&format!("to_{}", spec.opcode), good)
     });
@@ -343,7 +335,7 @@ fn contexts() -> Vec<Sample> {
             let Kind::Enum(known) = field.kind else { continue };
             for named in known.values {
                 let mut bytes = filled(format, seed);
-                put(&mut bytes, field, named.value.into());
+                field.put(&mut bytes, named.value.into());
                 all.push(sample(&format!("{name}_{}_{}", field.name, named.name), &bytes));
             }
         }

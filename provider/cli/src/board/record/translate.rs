@@ -144,9 +144,9 @@ impl Translation {
             }
             let Some(value) = field.value(bytes) else { continue };
             if field.name.ends_with("iova") {
-                put(field, bytes, self.iova(value));
+                field.put(bytes, self.iova(value).into());
             } else if let Some(object) = Object::of_field(format.name, field.name) {
-                put(field, bytes, self.number(object, value as u32).into());
+                field.put(bytes, self.number(object, value as u32).into());
             }
         }
     }
@@ -206,17 +206,6 @@ impl Translation {
     fn sges(&self, bytes: &mut [u8], count: usize) {
         let entries = bytes.chunks_exact_mut(WqeSge::BYTES).take(count);
         entries.for_each(|entry| self.format(&WqeSge::FORMAT, entry));
-    }
-}
-
-/// Stores a field.
-fn put(field: &Field, bytes: &mut [u8], value: u64) {
-    for bit in 0..field.width {
-        let (at, mask) = ((field.bit + bit) / 8, 1 << ((field.bit + bit) % 8));
-        match value >> bit & 1 {
-            0 => bytes[at] &= !mask,
-            _ => bytes[at] |= mask,
-        }
     }
 }
 
