@@ -25,15 +25,25 @@ pub struct Admin {
     produced: u32,
 }
 
-/// Why a command has no result.
+/// Why a card did not do what it was asked.
 #[derive(Debug)]
-pub enum NoReply {
+pub enum AdminError {
     /// Nothing was written to the reply ring; the bytes of the slot.
     Silence(Vec<u8>),
     /// The reply is of another command.
     Tag(Reply),
     /// Refused.
     Refused(AdminOpcode, Reply),
+    /// ALLOC_PAGE gave a page that BAR0 does not have.
+    Page(u32),
+    /// There is no memory for rings.
+    Memory(CardError),
+}
+
+impl From<CardError> for AdminError {
+    fn from(error: CardError) -> Self {
+        AdminError::Memory(error)
+    }
 }
 
 /// Waits until `done` gives something, or `patience` is over.
@@ -87,7 +97,7 @@ impl Admin {
     }
 
     /// Runs one command; its tag is the number of commands before it.
-    pub fn run(&mut self, command: Command) -> Result<Reply, NoReply> {
+    pub fn run(&mut self, command: Command) -> Result<Reply, AdminError> {
         let tag = self.produced as u16;
         let slot = (self.produced as usize) & ((1 << LOG) - 1);
         let phase = self.produced >> LOG & 1 == 0;
@@ -96,27 +106,27 @@ impl Admin {
         self.card.write32(regs::ASQ_DOORBELL, self.produced);
         let at = slot * Reply::BYTES;
         let entry = wait(&self.card, PATIENCE, || self.replies.entry(at, Reply::BYTES, phase));
-        let entry = entry.ok_or_else(|| NoReply::Silence(self.replies.read(at, Reply::BYTES)))?;
+        let entry = entry.ok_or_else(|| AdminError::Silence(self.replies.read(at, Reply::BYTES)))?;
         let reply = Reply::from_slice(&entry).unwrap_or_default();
         self.card.write32(regs::ACQ_CONSUMER, self.produced);
         if reply.tag() != tag {
-            return Err(NoReply::Tag(reply));
+            return Err(AdminError::Tag(reply));
         }
         match reply.status() {
             AdminStatus::OK => Ok(reply),
-            _ => Err(NoReply::Refused(command.opcode(), reply)),
+            _ => Err(AdminError::Refused(command.opcode(), reply)),
         }
     }
 
     /// Runs a command with a context in its mailbox.
-    pub fn with_context(&mut self, command: Command, context: &[u8]) -> Result<Reply, NoReply> {
+    pub fn with_context(&mut self, command: Command, context: &[u8]) -> Result<Reply, AdminError> {
         self.inbox.write(0, context);
         let command = command.with_in_iova(self.inbox.iova).with_in_len(context.len() as u32);
         self.run(command)
     }
 
     /// Makes an object and gives its number.
-    pub fn create(&mut self, opcode: AdminOpcode, context: &[u8]) -> Result<u32, NoReply> {
+    pub fn create(&mut self, opcode: AdminOpcode, context: &[u8]) -> Result<u32, AdminError> {
         let command = Command::new().with_opcode(opcode);
         let reply = match context {
             [] => self.run(command),
@@ -132,7 +142,7 @@ impl Admin {
         to: QpState,
         mask: QpAttrMask,
         context: QpContext,
-    ) -> Result<(), NoReply> {
+    ) -> Result<(), AdminError> {
         let command = Command::new()
             .with_opcode(AdminOpcode::MODIFY_QP)
             .with_object(qpn)
@@ -167,28 +177,6 @@ pub struct Queues {
     pub context: QpContext,
 }
 
-/// Why there are no queues.
-pub enum NoQueues {
-    /// No memory.
-    Memory(CardError),
-    /// A command failed.
-    Command(NoReply),
-    /// ALLOC_PAGE gave a page that BAR0 does not have.
-    Page(u32),
-}
-
-impl From<CardError> for NoQueues {
-    fn from(error: CardError) -> Self {
-        NoQueues::Memory(error)
-    }
-}
-
-impl From<NoReply> for NoQueues {
-    fn from(error: NoReply) -> Self {
-        NoQueues::Command(error)
-    }
-}
-
 /// Bytes of the send ring; the receive ring follows.
 pub const SEND_RING: usize = 16 * WQE_BLOCK;
 /// Log2 of the bytes of a receive WQE with one SGE.
@@ -196,7 +184,7 @@ pub const RECV_STRIDE_LOG: u8 = 5;
 
 impl Queues {
     /// Makes all of it, the event queue on interrupt vector `vector`.
-    pub fn new(admin: &mut Admin, vector: u32) -> Result<Queues, NoQueues> {
+    pub fn new(admin: &mut Admin, vector: u32) -> Result<Queues, AdminError> {
         let card = admin.card.clone();
         let events = Shared::new(&card, Eqe::BYTES << LOG)?;
         let cqes = Shared::new(&card, Cqe::BYTES << LOG)?;
@@ -204,7 +192,7 @@ impl Queues {
         let rings = Shared::new(&card, SEND_RING + (16 << RECV_STRIDE_LOG))?;
         let page = admin.create(AdminOpcode::ALLOC_PAGE, &[])?;
         if page >= DOORBELL_PAGES {
-            return Err(NoQueues::Page(page));
+            return Err(AdminError::Page(page));
         }
         let pd = admin.create(AdminOpcode::ALLOC_PD, &[])?;
         let eq =
@@ -236,7 +224,7 @@ impl Queues {
     }
 
     /// Takes all of it from the card, which has few event queues. Its memory stays.
-    pub fn destroy(&self, admin: &mut Admin) -> Result<(), NoReply> {
+    pub fn destroy(&self, admin: &mut Admin) -> Result<(), AdminError> {
         for (opcode, object) in [
             (AdminOpcode::DESTROY_QP, self.qpn),
             (AdminOpcode::DESTROY_CQ, self.cqn),
@@ -250,14 +238,19 @@ impl Queues {
     }
 
     /// Brings the QP to INIT.
-    pub fn init(&self, admin: &mut Admin) -> Result<(), NoReply> {
+    pub fn init(&self, admin: &mut Admin) -> Result<(), AdminError> {
         let mask = QpAttrMask::PKEY_INDEX | QpAttrMask::PORT | QpAttrMask::ACCESS_FLAGS;
         let access = Access::REMOTE_WRITE | Access::LOCAL_WRITE;
         admin.modify(self.qpn, QpState::INIT, mask, self.context.with_port(1).with_access(access))
     }
 
     /// Connects the QP with itself through port 1 and brings it from INIT to RTS.
-    pub fn connect_to_itself(&self, admin: &mut Admin, gid_index: u8, gid: [u8; 16]) -> Result<(), NoReply> {
+    pub fn connect_to_itself(
+        &self,
+        admin: &mut Admin,
+        gid_index: u8,
+        gid: [u8; 16],
+    ) -> Result<(), AdminError> {
         let resolve = Command::new()
             .with_opcode(AdminOpcode::RESOLVE)
             .with_object(1)

@@ -5,8 +5,8 @@ use std::time::Duration;
 use fpga_regs::regs::{self, Health};
 use fpga_regs::*;
 
-use super::lab::{command_failed, failed, hex, skipped, with_queues, Check, Failure, Lab, Stop};
-use crate::board::admin::{Admin, NoReply, Queues, LOG, PATIENCE};
+use super::lab::{command_failed, failed, failure, hex, with_queues, Check, Lab, Stop};
+use crate::board::admin::{Admin, AdminError, Queues, LOG, PATIENCE};
 
 /// Commands: the rings wrap twice, so that each phase is seen.
 const COMMANDS: u32 = (2 << LOG) + 3;
@@ -14,10 +14,7 @@ const COMMANDS: u32 = (2 << LOG) + 3;
 /// Commands are fetched, executed and answered, around the rings' ends.
 pub fn queue(lab: &mut Lab<'_>) -> Check {
     let card = lab.card().clone();
-    let mut admin = match Admin::new(&card) {
-        Ok(admin) => admin,
-        Err(error) => return skipped(error.to_string()),
-    };
+    let mut admin = Admin::new(&card)?;
     if let Err(status) = admin.enable() {
         let cause = regs::Cause(card.read32(regs::ERROR_CAUSE));
         // The card has the rings' addresses, so they stay until it is reset.
@@ -45,7 +42,7 @@ pub fn queue(lab: &mut Lab<'_>) -> Check {
     }
     lab.answers = true;
     match unknown {
-        Some(Err(NoReply::Refused(_, reply))) if reply.status() == AdminStatus::BAD_OPCODE => {
+        Some(Err(AdminError::Refused(_, reply))) if reply.status() == AdminStatus::BAD_OPCODE => {
             Ok(format!("{COMMANDS} NOPs, both phases; an unknown opcode is refused"))
         }
         other => {
@@ -55,8 +52,8 @@ pub fn queue(lab: &mut Lab<'_>) -> Check {
 }
 
 /// A NOP that had no good answer.
-fn unanswered(card: &crate::board::device::AnyCard, number: u32, error: NoReply) -> Stop {
-    let NoReply::Silence(bytes) = error else {
+fn unanswered(card: &crate::board::device::AnyCard, number: u32, error: AdminError) -> Stop {
+    let AdminError::Silence(bytes) = error else {
         return command_failed(&format!("NOP {number} is answered OK"), error);
     };
     let slot = number & ((1 << LOG) - 1);
@@ -76,11 +73,7 @@ fn unanswered(card: &crate::board::device::AnyCard, number: u32, error: NoReply)
             format!("Reply.phase (byte 31, bit 0), which was to be {}", (number >> LOG & 1) ^ 1),
         ),
     };
-    Stop::Failed(Failure {
-        expected: format!("NOP {number} is answered in slot {slot} of the reply ring"),
-        came,
-        look,
-    })
+    failure(format!("NOP {number} is answered in slot {slot} of the reply ring"), came, look)
 }
 
 /// Every vector fires when its event queue gets an entry.

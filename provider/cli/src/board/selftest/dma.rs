@@ -2,7 +2,7 @@
 
 use fpga_regs::*;
 
-use super::lab::{command_failed, failed, hex, skipped, with_queues, Check, Failure, Lab, Stop};
+use super::lab::{command_failed, failed, hex, with_queues, Check, Lab};
 use crate::board::memory::Shared;
 
 /// What memory holds before the card writes.
@@ -13,13 +13,9 @@ const MIDDLE: usize = 4096;
 /// Offsets of mailboxes: aligned and not, at the end of a page, over it.
 const OFFSETS: [usize; 6] = [0, 8, 64, 200, 4096 - 128, 4096 - 40];
 
-fn memory(lab: &mut Lab<'_>) -> Result<Shared, Stop> {
-    Shared::new(lab.card(), BYTES).or_else(|error| skipped(error.to_string()))
-}
-
 /// QUERY_CARD's answer lands where it shall and nowhere else.
 pub fn write(lab: &mut Lab<'_>) -> Check {
-    let memory = memory(lab)?;
+    let memory = Shared::new(lab.card(), BYTES)?;
     let result = write_into(lab, &memory);
     lab.kept_memory.push(memory);
     result
@@ -84,7 +80,7 @@ fn write_into(lab: &mut Lab<'_>, memory: &Shared) -> Check {
 
 /// What CREATE_QP reads from a mailbox, QUERY_QP gives back.
 pub fn read(lab: &mut Lab<'_>) -> Check {
-    let memory = memory(lab)?;
+    let memory = Shared::new(lab.card(), BYTES)?;
     let result = with_queues(lab, 0, |lab, queues| read_from(lab, &memory, queues.context));
     lab.kept_memory.push(memory);
     result
@@ -119,14 +115,11 @@ fn read_from(lab: &mut Lab<'_>, memory: &Shared, context: QpContext) -> Check {
             .filter(|field| field.value(context.as_bytes()).is_some_and(|value| value != 0));
         for field in set {
             if field.text(&got) != field.text(context.as_bytes()) {
-                return Err(Stop::Failed(Failure {
-                    expected: format!("QpContext.{} is {}", field.name, field.text(context.as_bytes())),
-                    came: format!("{}, read from {:#x}", field.text(&got), memory.iova + at as u64),
-                    look: format!(
-                        "byte {} of the mailbox: the DMA read that Command.in_iova gives",
-                        field.byte()
-                    ),
-                }));
+                return failed(
+                    format!("QpContext.{} is {}", field.name, field.text(context.as_bytes())),
+                    format!("{}, read from {:#x}", field.text(&got), memory.iova + at as u64),
+                    format!("byte {} of the mailbox: the DMA read that Command.in_iova gives", field.byte()),
+                );
             }
         }
     }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use clap::Args;
-use driver::Device;
+use driver::{CardError, Device};
 use fpga_regs::DOORBELL_PAGES;
 use serde::Serialize;
 
-use crate::board::admin::{self, Admin, NoQueues, NoReply, Queues};
+use crate::board::admin::{self, Admin, AdminError, Queues};
 use crate::board::device::{AnyCard, DeviceArgs, Opened};
 use crate::board::memory::Shared;
 
@@ -52,13 +52,25 @@ pub enum Stop {
 /// What passed, in a few words.
 pub type Check = Result<String, Stop>;
 
+/// Without memory for it no step can be tried.
+impl From<CardError> for Stop {
+    fn from(error: CardError) -> Self {
+        Stop::Skipped(error.to_string())
+    }
+}
+
+/// Why a step has failed.
+pub fn failure(expected: impl Into<String>, came: impl Into<String>, look: impl Into<String>) -> Stop {
+    Stop::Failed(Failure { expected: expected.into(), came: came.into(), look: look.into() })
+}
+
 /// A failed step.
 pub fn failed<T>(
     expected: impl Into<String>,
     came: impl Into<String>,
     look: impl Into<String>,
 ) -> Result<T, Stop> {
-    Err(Stop::Failed(Failure { expected: expected.into(), came: came.into(), look: look.into() }))
+    Err(failure(expected, came, look))
 }
 
 /// A step that could not be tried.
@@ -122,20 +134,6 @@ impl Lab<'_> {
             }
         }
     }
-
-    /// New queues on interrupt vector `vector`, which stay until the card is reset.
-    pub fn queues(&mut self, vector: u32) -> Result<Queues, Stop> {
-        let admin = self.admin()?;
-        Queues::new(admin, vector).map_err(|error| match error {
-            NoQueues::Memory(error) => Stop::Skipped(error.to_string()),
-            NoQueues::Command(error) => command_failed("queues are created", error),
-            NoQueues::Page(page) => Stop::Failed(Failure {
-                expected: format!("ALLOC_PAGE gives one of {DOORBELL_PAGES} doorbell pages"),
-                came: format!("doorbell page {page:#x}, which is outside BAR0"),
-                look: "Reply.object (byte 4) of ALLOC_PAGE: the page's number, counted from 0".into(),
-            }),
-        })
-    }
 }
 
 /// Runs a step with queues of its own on interrupt vector `vector`; the card has few of them.
@@ -144,7 +142,8 @@ pub fn with_queues<T>(
     vector: u32,
     step: impl FnOnce(&mut Lab<'_>, &Queues) -> Result<T, Stop>,
 ) -> Result<T, Stop> {
-    let queues = lab.queues(vector)?;
+    let queues =
+        Queues::new(lab.admin()?, vector).map_err(|error| command_failed("queues are created", error))?;
     let result = step(lab, &queues);
     let destroyed = match (&result, lab.admin()) {
         (Ok(_), Ok(admin)) => queues.destroy(admin),
@@ -158,27 +157,34 @@ pub fn with_queues<T>(
 }
 
 /// A command that should have worked.
-pub fn command_failed(expected: &str, error: NoReply) -> Stop {
-    let (came, look) = match error {
-        NoReply::Silence(bytes) => (
+pub fn command_failed(expected: &str, error: AdminError) -> Stop {
+    match error {
+        AdminError::Silence(bytes) => failure(
+            expected,
             format!("no reply within {} ms; its slot holds {}", admin::PATIENCE.as_millis(), hex(&bytes)),
-            "ASQ_DOORBELL, the fetch at ASQ_BASE, the write at ACQ_BASE, HEALTH.admin_stalled".to_owned(),
+            "ASQ_DOORBELL, the fetch at ASQ_BASE, the write at ACQ_BASE, HEALTH.admin_stalled",
         ),
-        NoReply::Tag(reply) => {
-            (format!("the reply of another command: {reply:?}"), "Reply.tag (byte 0)".into())
+        AdminError::Tag(reply) => {
+            failure(expected, format!("the reply of another command: {reply:?}"), "Reply.tag (byte 0)")
         }
-        NoReply::Refused(opcode, reply) => (
+        AdminError::Refused(opcode, reply) => failure(
+            expected,
             format!("{opcode} was refused: {} (syndrome {})", reply.status(), reply.syndrome()),
             format!("Reply.status (byte 2) and Reply.syndrome (byte 3) of {opcode}"),
         ),
-    };
-    Stop::Failed(Failure { expected: expected.into(), came, look })
+        AdminError::Page(page) => failure(
+            format!("ALLOC_PAGE gives one of {DOORBELL_PAGES} doorbell pages"),
+            format!("doorbell page {page:#x}, which is outside BAR0"),
+            "Reply.object (byte 4) of ALLOC_PAGE: the page's number, counted from 0",
+        ),
+        AdminError::Memory(error) => error.into(),
+    }
 }
 
 /// A call of the driver that should have worked.
 pub fn driver_failed(expected: impl Into<String>, error: impl std::fmt::Display, look: &str) -> Stop {
     // The alternate form of anyhow's errors gives the causes too.
-    Stop::Failed(Failure { expected: expected.into(), came: format!("{error:#}"), look: look.into() })
+    failure(expected, format!("{error:#}"), look)
 }
 
 /// Bytes as hex digits.

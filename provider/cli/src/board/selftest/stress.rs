@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use driver::{SendFlags, SendWr};
 use fpga_regs::{CqeStatus, QpType, WqeOpcode};
 
-use super::lab::{driver_failed, failed, Check, Failure, Lab, Stop};
+use super::lab::{driver_failed, failed, failure, Check, Lab};
 use crate::board::pair::{Pair, DEPTH};
 
 /// Bytes of a message's place in the region.
@@ -68,12 +68,11 @@ pub fn stress(lab: &mut Lab<'_>) -> Check {
             })
             .collect();
         run(&mut pair, &batch).map_err(|came| {
-            Stop::Failed(Failure {
-                expected: format!("message {messages} and those after it arrive whole (--seed {seed})"),
+            failure(
+                format!("message {messages} and those after it arrive whole (--seed {seed})"),
                 came,
-                look: "Cqe.wqe_index and Cqe.phase on later laps, PSN and retransmission, the payload's DMA"
-                    .into(),
-            })
+                "Cqe.wqe_index and Cqe.phase on later laps, PSN and retransmission, the payload's DMA",
+            )
         })?;
         messages += BATCH as u64;
         bytes += batch.iter().map(|message| message.bytes as u64).sum::<u64>();
