@@ -9,7 +9,7 @@ use fpga_regs::*;
 
 use super::compare::{self, Difference};
 use super::line::Line;
-use super::rings::{Reachable, Rings};
+use super::rings::{Queue, Reachable, Rings};
 use super::translate::{Object, Translation};
 use crate::board::admin::wait;
 use crate::board::device::AnyCard;
@@ -86,16 +86,16 @@ impl Player {
                 let qpn = self.known.number(Object::Qp, *qpn);
                 for (block, bytes) in self.known.wqe(bytes).chunks(WQE_BLOCK).enumerate() {
                     let index = index.wrapping_add(block as u32);
-                    self.post(&Line::Wqe { qpn, index, bytes: Vec::new() }, bytes)?;
+                    self.post(Queue::Send, qpn, index, bytes)?;
                 }
             }
             Line::Recv { qpn, index, bytes } => {
                 let qpn = self.known.number(Object::Qp, *qpn);
-                self.post(&Line::Recv { qpn, index: *index, bytes: Vec::new() }, &self.recv(bytes)?)?;
+                self.post(Queue::Recv, qpn, *index, &self.recv(bytes)?)?;
             }
             Line::SrqRecv { srqn, index, bytes } => {
                 let srqn = self.known.number(Object::Srq, *srqn);
-                self.post(&Line::SrqRecv { srqn, index: *index, bytes: Vec::new() }, &self.recv(bytes)?)?;
+                self.post(Queue::SharedRecv, srqn, *index, &self.recv(bytes)?)?;
             }
             Line::Bell { at, value } => self.bell(*at, *value)?,
             Line::Cqe { cqn, index, bytes } => return Ok(self.cqe(*cqn, *index, bytes)),
@@ -233,8 +233,9 @@ impl Player {
         self.known.recv(bytes).context("a receive WQE has at least 16 bytes")
     }
 
-    fn post(&self, line: &Line, bytes: &[u8]) -> Result<()> {
-        let at = self.rings.slot(line).context("a work request of a queue that was not created")?;
+    fn post(&self, queue: Queue, number: u32, index: u32, bytes: &[u8]) -> Result<()> {
+        let at = self.rings.slot(queue, number, index);
+        let at = at.context("a work request of a queue that was not created")?;
         if !self.memory.write(at, bytes) {
             bail!("the queue is outside the memory of the record");
         }
@@ -274,8 +275,8 @@ impl Player {
         let mut got = bytes.to_vec();
         self.known.format(&Cqe::FORMAT, &mut got);
         let wanted = Cqe::from_slice(&got)?;
-        let line = Line::Cqe { cqn, index, bytes: Vec::new() };
-        if let Some(difference) = self.phase(&what, &line, wanted.phase(), "phase (byte 63)") {
+        let phase = self.rings.cqe_phase(cqn, index);
+        if let Some(difference) = wrong_phase(&what, "phase (byte 63)", phase, wanted.phase()) {
             return Some(difference);
         }
         let is = |line: &Line| match line {
@@ -302,8 +303,8 @@ impl Player {
         if let Some(object) = Object::of_event(wanted.kind()) {
             wanted.set_object(self.known.number(object, wanted.object()));
         }
-        let line = Line::Eqe { eqn, index, bytes: Vec::new() };
-        if let Some(difference) = self.phase(&what, &line, wanted.phase(), "phase (byte 31)") {
+        let phase = self.rings.eqe_phase(eqn, index);
+        if let Some(difference) = wrong_phase(&what, "phase (byte 31)", phase, wanted.phase()) {
             return Some(difference);
         }
         let is = |line: &Line| matches!(line, Line::Eqe { eqn: other, .. } if *other == eqn);
@@ -312,17 +313,6 @@ impl Player {
         };
         let skip = ["timestamp", "phase"];
         compare::entry(what, &Eqe::FORMAT, &model, wanted.as_bytes(), &skip, &self.ignores())
-    }
-
-    /// An entry of the record has the phase that its place demands.
-    fn phase(&self, what: &str, line: &Line, got: bool, field: &str) -> Found {
-        let expected = self.rings.phase(line)?;
-        (got != expected).then(|| Difference {
-            what: what.to_owned(),
-            field: field.to_owned(),
-            expected: u8::from(expected).to_string(),
-            got: u8::from(got).to_string(),
-        })
     }
 
     fn interrupt(&mut self, vector: u32, fired: bool) -> Result<Found> {
@@ -361,4 +351,15 @@ impl Player {
 fn absent(what: String, got: String) -> Found {
     let expected = format!("nothing within {} ms", PATIENCE.as_millis());
     Some(Difference { what, field: String::new(), expected, got })
+}
+
+/// An entry of the record has the phase that its place demands, if that is known.
+fn wrong_phase(what: &str, field: &str, expected: Option<bool>, got: bool) -> Found {
+    let expected = expected.filter(|expected| *expected != got)?;
+    Some(Difference {
+        what: what.to_owned(),
+        field: field.to_owned(),
+        expected: u8::from(expected).to_string(),
+        got: u8::from(got).to_string(),
+    })
 }

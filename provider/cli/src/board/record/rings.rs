@@ -70,11 +70,16 @@ impl Written {
         self.iova + u64::from(self.next & ((1 << self.log) - 1)) * self.entry as u64
     }
 
+    /// The phase that entry `index` is to have.
+    fn phase(&self, index: u32) -> bool {
+        index >> self.log & 1 == 0
+    }
+
     /// The next entry, if it was written.
     fn take(&mut self, memory: &Reachable) -> Option<(u32, Vec<u8>)> {
         // The card writes the phase last, so it is read first: what is read after it is whole.
         let last = memory.read(self.slot() + self.entry as u64 - 1, 1)?[0];
-        if u32::from(last & 1) == self.next >> self.log & 1 {
+        if (last & 1 == 1) != self.phase(self.next) {
             return None;
         }
         let bytes = memory.read(self.slot(), self.entry)?;
@@ -87,6 +92,17 @@ impl Written {
         let bytes = memory.read(self.slot(), self.entry).filter(|_| self.next >> self.log == 0)?;
         bytes[..self.entry - 1].iter().any(|byte| *byte != 0).then_some((self.next, bytes))
     }
+}
+
+/// What a ring that software writes is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Queue {
+    /// The send queue of a QP.
+    Send,
+    /// Its receive queue.
+    Recv,
+    /// A shared receive queue.
+    SharedRecv,
 }
 
 /// A ring that software writes.
@@ -124,9 +140,8 @@ pub struct Rings {
     flying: HashMap<u16, (Command, Vec<u8>)>,
     cqs: BTreeMap<u32, Written>,
     eqs: BTreeMap<u32, Written>,
-    sends: HashMap<u32, Posted>,
-    recvs: HashMap<u32, Posted>,
-    srqs: HashMap<u32, Posted>,
+    /// By the number of the QP or the SRQ.
+    posted: HashMap<(Queue, u32), Posted>,
 }
 
 impl Rings {
@@ -170,46 +185,36 @@ impl Rings {
 
     /// A doorbell is about to be rung. Gives what is posted by it.
     pub fn bell(&mut self, at: u32, value: u64, memory: &Reachable) -> Vec<Line> {
-        let entries = |ring: &mut Posted, index: u32| -> Vec<(u32, Vec<u8>)> {
-            let slots = ring.slots(index).into_iter();
-            slots.filter_map(|(index, at)| Some((index, memory.read(at, 1 << ring.stride_log)?))).collect()
+        let (queue, number, index) = match Doorbell::decode(at, value) {
+            Some(Doorbell::Send(bell)) => (Queue::Send, self.number(bell.qpn()), bell.index()),
+            Some(Doorbell::Recv(bell)) => (Queue::Recv, self.number(bell.qpn()), bell.index()),
+            Some(Doorbell::SharedRecv(bell)) => (Queue::SharedRecv, bell.srqn(), bell.index()),
+            Some(Doorbell::Arm(_)) | None => return Vec::new(),
         };
-        match Doorbell::decode(at, value) {
-            Some(Doorbell::Send(bell)) => {
-                let qpn = self.number(bell.qpn());
-                let Some(ring) = self.sends.get_mut(&qpn) else { return Vec::new() };
-                let blocks = entries(ring, bell.index());
-                whole_wqes(&blocks).map(|(index, bytes)| Line::Wqe { qpn, index, bytes }).collect()
+        let Some(ring) = self.posted.get_mut(&(queue, number)) else { return Vec::new() };
+        let slots = ring.slots(index).into_iter();
+        let entries = slots.filter_map(|(index, at)| Some((index, memory.read(at, 1 << ring.stride_log)?)));
+        match queue {
+            Queue::Send => {
+                let blocks: Vec<_> = entries.collect();
+                whole_wqes(&blocks).map(|(index, bytes)| Line::Wqe { qpn: number, index, bytes }).collect()
             }
-            Some(Doorbell::Recv(bell)) => {
-                let qpn = self.number(bell.qpn());
-                let Some(ring) = self.recvs.get_mut(&qpn) else { return Vec::new() };
-                let entries = entries(ring, bell.index()).into_iter();
-                entries.map(|(index, bytes)| Line::Recv { qpn, index, bytes }).collect()
+            Queue::Recv => entries.map(|(index, bytes)| Line::Recv { qpn: number, index, bytes }).collect(),
+            Queue::SharedRecv => {
+                entries.map(|(index, bytes)| Line::SrqRecv { srqn: number, index, bytes }).collect()
             }
-            Some(Doorbell::SharedRecv(bell)) => {
-                let srqn = bell.srqn();
-                let Some(ring) = self.srqs.get_mut(&srqn) else { return Vec::new() };
-                let entries = entries(ring, bell.index()).into_iter();
-                entries.map(|(index, bytes)| Line::SrqRecv { srqn, index, bytes }).collect()
-            }
-            Some(Doorbell::Arm(_)) | None => Vec::new(),
         }
     }
 
     /// Doorbells carry the low 24 bits of a number.
     fn number(&self, low: u32) -> u32 {
-        self.sends.keys().copied().find(|qpn| qpn & 0xff_ffff == low).unwrap_or(low)
+        let mut qpns = self.posted.keys().filter(|(queue, _)| *queue == Queue::Send).map(|(_, qpn)| *qpn);
+        qpns.find(|qpn| qpn & 0xff_ffff == low).unwrap_or(low)
     }
 
-    /// Where block `index` of a send queue is; likewise of receive queues.
-    pub fn slot(&self, line: &Line) -> Option<u64> {
-        match line {
-            Line::Wqe { qpn, index, .. } => Some(self.sends.get(qpn)?.address(*index)),
-            Line::Recv { qpn, index, .. } => Some(self.recvs.get(qpn)?.address(*index)),
-            Line::SrqRecv { srqn, index, .. } => Some(self.srqs.get(srqn)?.address(*index)),
-            _ => None,
-        }
+    /// Where block or entry `index` of a queue is.
+    pub fn slot(&self, queue: Queue, number: u32, index: u32) -> Option<u64> {
+        Some(self.posted.get(&(queue, number))?.address(index))
     }
 
     /// What the card has written since the last look.
@@ -249,15 +254,14 @@ impl Rings {
         }
     }
 
-    /// The phase that entry `index` of a queue is to have.
-    pub fn phase(&self, line: &Line) -> Option<bool> {
-        let (log, index) = match line {
-            Line::Cqe { cqn, index, .. } => (self.cqs.get(cqn)?.log, index),
-            Line::Eqe { eqn, index, .. } => (self.eqs.get(eqn)?.log, index),
-            Line::Reply { index, .. } => (self.log, index),
-            _ => return None,
-        };
-        Some(index >> log & 1 == 0)
+    /// The phase that entry `index` of a CQ is to have.
+    pub fn cqe_phase(&self, cqn: u32, index: u32) -> Option<bool> {
+        Some(self.cqs.get(&cqn)?.phase(index))
+    }
+
+    /// The phase that entry `index` of an event queue is to have.
+    pub fn eqe_phase(&self, eqn: u32, index: u32) -> Option<bool> {
+        Some(self.eqs.get(&eqn)?.phase(index))
     }
 
     /// Entries that are never taken because of their phase.
@@ -301,29 +305,34 @@ impl Rings {
             }
             AdminOpcode::CREATE_SRQ => {
                 let Some(srq) = SrqContext::from_slice(input) else { return };
-                let (log, stride_log) = (srq.log_size().min(22).into(), srq.stride_log().min(12).into());
-                self.srqs.insert(made, Posted { iova: srq.ring_iova(), log, stride_log, next: 0 });
+                self.make(Queue::SharedRecv, made, srq.ring_iova(), srq.log_size(), srq.stride_log());
             }
             AdminOpcode::CREATE_QP => {
                 let Some(qp) = QpContext::from_slice(input) else { return };
-                let (log, stride_log) = (qp.sq_log().min(22).into(), 6);
-                self.sends.insert(made, Posted { iova: qp.sq_iova(), log, stride_log, next: 0 });
-                let (log, stride_log) = (qp.rq_log().min(22).into(), qp.rq_stride_log().min(12).into());
-                self.recvs.insert(made, Posted { iova: qp.rq_iova(), log, stride_log, next: 0 });
+                self.make(Queue::Send, made, qp.sq_iova(), qp.sq_log(), WQE_BLOCK.ilog2() as u8);
+                self.make(Queue::Recv, made, qp.rq_iova(), qp.rq_log(), qp.rq_stride_log());
             }
             AdminOpcode::MODIFY_QP if QpState(command.param1() as u8) == QpState::RESET => {
-                let rings = [self.sends.get_mut(&command.object()), self.recvs.get_mut(&command.object())];
-                rings.into_iter().flatten().for_each(|ring| ring.next = 0);
+                for queue in [Queue::Send, Queue::Recv] {
+                    if let Some(ring) = self.posted.get_mut(&(queue, command.object())) {
+                        ring.next = 0;
+                    }
+                }
             }
             AdminOpcode::DESTROY_CQ => drop(self.cqs.remove(&command.object())),
             AdminOpcode::DESTROY_EQ => drop(self.eqs.remove(&command.object())),
-            AdminOpcode::DESTROY_SRQ => drop(self.srqs.remove(&command.object())),
+            AdminOpcode::DESTROY_SRQ => drop(self.posted.remove(&(Queue::SharedRecv, command.object()))),
             AdminOpcode::DESTROY_QP => {
-                self.sends.remove(&command.object());
-                self.recvs.remove(&command.object());
+                self.posted.remove(&(Queue::Send, command.object()));
+                self.posted.remove(&(Queue::Recv, command.object()));
             }
             _ => {}
         }
+    }
+
+    fn make(&mut self, queue: Queue, number: u32, iova: u64, log: u8, stride_log: u8) {
+        let (log, stride_log) = (log.min(22).into(), stride_log.min(12).into());
+        self.posted.insert((queue, number), Posted { iova, log, stride_log, next: 0 });
     }
 }
 
