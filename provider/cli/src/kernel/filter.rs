@@ -5,8 +5,9 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use driver::{Card, Flow, Qp};
+use driver::{Flow, Qp};
 use fpga_regs::{FlowContext, FlowKind};
+use model::attach::SegmentCard;
 use netlink_packet_route::link::LinkAttribute;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
@@ -102,19 +103,19 @@ impl Wishes {
 }
 
 /// The rules that bring frames to a queue pair. Without them none come.
-pub struct Filter<C: Card> {
-    group: Arc<Qp<C>>,
+pub struct Filter {
+    group: Arc<Qp<SegmentCard>>,
     /// Of the port, and of the VLAN if it is one's.
     rule: FlowContext,
     /// And the MAC that it is for.
-    own: Option<([u8; 6], Flow<C>)>,
-    any: Option<Flow<C>>,
-    _groups: Flow<C>,
+    own: Option<([u8; 6], Flow<SegmentCard>)>,
+    any: Option<Flow<SegmentCard>>,
+    _groups: Flow<SegmentCard>,
 }
 
-impl<C: Card> Filter<C> {
+impl Filter {
     /// For the frames of a VLAN, or those that are left, at a port (from 1): at first those to groups alone.
-    pub fn open(group: Arc<Qp<C>>, port: u8, vlan: Option<u16>) -> Result<Self> {
+    pub fn open(group: Arc<Qp<SegmentCard>>, port: u8, vlan: Option<u16>) -> Result<Self> {
         let rule = FlowContext::new().with_kind(FlowKind::KERNEL).with_port(port);
         let rule = match vlan {
             Some(vlan) => rule.of_vlan(vlan),

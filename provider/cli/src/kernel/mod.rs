@@ -32,7 +32,7 @@ use crate::args::{CardArgs, Clock};
 use crate::net::daemon;
 use crate::net::keeper::{self, Held};
 use crate::net::runtime::{default_net, Net};
-use note::{Noted, Taken, Which};
+use note::{Noted, Which};
 
 /// How long the end of a process is waited for.
 const END: Duration = Duration::from_secs(10);
@@ -223,7 +223,7 @@ fn end(which: &Which, net: &Net) -> Result<()> {
     let until = Instant::now() + END;
     let mut told = None;
     loop {
-        match which.lock(net) {
+        match which.lock(net)? {
             Ok(mut note) => {
                 let noted = note.read()?;
                 note.clear()?;
@@ -238,7 +238,7 @@ fn end(which: &Which, net: &Net) -> Result<()> {
                     None => return Err(nothing(which)),
                 }
             }
-            Err(Taken::By(Noted { pid, interface, .. })) => {
+            Err(Noted { pid, interface, .. }) => {
                 if told.is_some() && pid.is_some_and(|pid| Some(pid) != told) {
                     // The process has ended, and another one has the port already.
                     return Ok(());
@@ -256,7 +256,6 @@ fn end(which: &Which, net: &Net) -> Result<()> {
                     );
                 }
             }
-            Err(Taken::Failed(error)) => return Err(error),
         }
         std::thread::sleep(Duration::from_millis(2));
     }

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{anyhow, Context, Result};
 use clap::Args;
 use rustix::fs::FlockOperation;
 
@@ -93,12 +93,8 @@ impl Which {
         Ok(note.read()?.map(|noted| Noted { runs, ..noted }))
     }
 
-    /// The note, locked by this process. Whoever has it instead is in the error.
-    pub fn lock(&self, net: &Net) -> Result<Note, Taken> {
-        self.try_take(net).map_err(Taken::Failed)?.map_err(Taken::By)
-    }
-
-    fn try_take(&self, net: &Net) -> Result<Result<Note, Noted>> {
+    /// The note, locked by this process; or what is noted of the process that has it instead.
+    pub fn lock(&self, net: &Net) -> Result<Result<Note, Noted>> {
         let mut note = Note { file: self.open(net)? };
         while !try_lock(&note.file, FlockOperation::NonBlockingLockExclusive)? {
             if !try_lock(&note.file, FlockOperation::NonBlockingLockShared)? {
@@ -114,13 +110,8 @@ impl Which {
 
     /// As [`lock`](Self::lock), and notes that it is this process's, which is in the interface's namespace.
     pub fn take(&self, net: &Net, name: &str) -> Result<Note> {
-        let mut note = self.lock(net).map_err(|taken| match taken {
-            Taken::By(other) => anyhow::anyhow!(
-                "{self} has the interface {} already; `{}` removes it",
-                other.interface,
-                self.down()
-            ),
-            Taken::Failed(error) => error,
+        let mut note = self.lock(net)?.map_err(|other| {
+            anyhow!("{self} has the interface {} already; `{}` removes it", other.interface, self.down())
         })?;
         note.clear()?;
         write!(note.file, "{} {name} {}", std::process::id(), own_namespace()?)
@@ -140,13 +131,6 @@ fn try_lock(file: &File, how: FlockOperation) -> Result<bool> {
 /// The number of this process's network namespace.
 fn own_namespace() -> Result<u64> {
     Ok(fs::metadata(Kind::Network.of_this_process()).context("reading which network this is")?.ino())
-}
-
-/// Why a note cannot be locked.
-pub enum Taken {
-    /// A process has it.
-    By(Noted),
-    Failed(anyhow::Error),
 }
 
 /// The file, locked.

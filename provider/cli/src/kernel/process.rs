@@ -78,8 +78,8 @@ struct Ready {
     port: u8,
     device: Arc<Device<SegmentCard>>,
     taps: Vec<Arc<Tap>>,
-    pairs: Vec<(Sender<SegmentCard>, Receiver<SegmentCard>)>,
-    filter: Filter<SegmentCard>,
+    pairs: Vec<(Sender, Receiver)>,
+    filter: Filter,
     wishes: Wishes,
 }
 
@@ -124,7 +124,7 @@ fn run(ready: Ready, note: &Arc<Mutex<Note>>) -> Result<()> {
 }
 
 /// Lets come what the kernel wants now. An interface that has gone to another namespace keeps what it had.
-fn follow(wishes: &Wishes, filter: &mut Filter<SegmentCard>) -> Result<()> {
+fn follow(wishes: &Wishes, filter: &mut Filter) -> Result<()> {
     wishes.now()?.map_or(Ok(()), |wanted| filter.set(wanted))
 }
 
@@ -173,7 +173,7 @@ fn is_of_deleted(error: &anyhow::Error) -> bool {
 }
 
 /// Brings to the card what the kernel sends.
-fn send(tap: &Tap, mut sender: Sender<SegmentCard>) -> Result<()> {
+fn send(tap: &Tap, mut sender: Sender) -> Result<()> {
     loop {
         let mut entries = [PollFd::new(tap, PollFlags::IN)];
         // Interrupted at most.
@@ -192,7 +192,7 @@ fn send(tap: &Tap, mut sender: Sender<SegmentCard>) -> Result<()> {
 }
 
 /// Brings to the kernel what a queue of the card receives. Sleeps until [`watch`] wakes it.
-fn receive(tap: &Tap, mut receiver: Receiver<SegmentCard>) -> Result<()> {
+fn receive(tap: &Tap, mut receiver: Receiver) -> Result<()> {
     let give = |mut frames: &[Frame<'_>]| {
         while !frames.is_empty() {
             let message = Message::first_of(frames);
@@ -201,7 +201,7 @@ fn receive(tap: &Tap, mut receiver: Receiver<SegmentCard>) -> Result<()> {
         }
         Ok(())
     };
-    let take = |receiver: &mut Receiver<_>| receiver.receive(give);
+    let take = |receiver: &mut Receiver| receiver.receive(give);
     loop {
         while take(&mut receiver)? != 0 {}
         receiver.arm();

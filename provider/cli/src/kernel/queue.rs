@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use anyhow::{bail, Result};
 use driver::{
-    Card, Cq, Data, Device, Offloads, Pd, Qp, QpAttr, QpCaps, QpInit, Segmented, SendFlags, SendWr, Sge,
-    Slots, WcFlags,
+    Cq, Data, Device, Offloads, Pd, Qp, QpAttr, QpCaps, QpInit, Segmented, SendFlags, SendWr, Sge, Slots,
+    WcFlags,
 };
 use fpga_regs::regs::FeatureSet;
 use fpga_regs::{CqeStatus, QpState, QpType, WqeOpcode, MAX_FRAME, SUITE_KEY};
+use model::attach::SegmentCard;
 use model::wire::checksum::Checksums;
 
 use super::merge::Frame;
@@ -31,22 +32,22 @@ const TABLE_ENTRIES: usize = 128;
 pub const BATCH: usize = 64;
 
 /// Whether a card cuts TCP into frames.
-pub fn cuts<C: Card>(device: &Device<C>) -> bool {
+pub fn cuts(device: &Device<SegmentCard>) -> bool {
     device.features().contains(FeatureSet::TSO)
 }
 
 /// What sends frames and what receives them.
-type Pair<C> = (Sender<C>, Receiver<C>);
+type Pair = (Sender, Receiver);
 
 /// Those of an interface, and the queue pair that spreads frames over what receives them.
-type Queues<C> = (Vec<Pair<C>>, Arc<Qp<C>>);
+type Queues = (Vec<Pair>, Arc<Qp<SegmentCard>>);
 
 /// Opens `count` queues of each direction at a port (from 1), for frames of a VLAN or without. The frames of a flow come to the
 /// same queue of them, by rules for the queue pair that is given, too.
-pub fn open<C: Card>(device: &Arc<Device<C>>, port: u8, vlan: Option<u16>, count: u16) -> Result<Queues<C>> {
+pub fn open(device: &Arc<Device<SegmentCard>>, port: u8, vlan: Option<u16>, count: u16) -> Result<Queues> {
     let pd = device.alloc_pd()?;
     let pairs = (0..count).map(|_| Ok((Sender::open(&pd, port, vlan)?, Receiver::open(&pd, vlan)?)));
-    let pairs = pairs.collect::<Result<Vec<Pair<C>>>>()?;
+    let pairs = pairs.collect::<Result<Vec<Pair>>>()?;
     let entries: Vec<_> =
         pairs.iter().map(|(_, receiver)| receiver.wq.clone()).cycle().take(TABLE_ENTRIES).collect();
     let table = device.create_table(&entries)?;
@@ -55,10 +56,10 @@ pub fn open<C: Card>(device: &Arc<Device<C>>, port: u8, vlan: Option<u16>, count
 }
 
 /// Sends frames. They are in a ring of slots: read, then posted, then sent.
-pub struct Sender<C: Card> {
-    qp: Arc<Qp<C>>,
-    cq: Arc<Cq<C>>,
-    slots: Slots<C, LONG_STRIDE>,
+pub struct Sender {
+    qp: Arc<Qp<SegmentCard>>,
+    cq: Arc<Cq<SegmentCard>>,
+    slots: Slots<SegmentCard, LONG_STRIDE>,
     /// What is in them.
     frames: [Sent; SENDS as usize],
     /// The next free one.
@@ -70,8 +71,8 @@ pub struct Sender<C: Card> {
     vlan: Option<u16>,
 }
 
-impl<C: Card> Sender<C> {
-    fn open(pd: &Arc<Pd<C>>, port: u8, vlan: Option<u16>) -> Result<Self> {
+impl Sender {
+    fn open(pd: &Arc<Pd<SegmentCard>>, port: u8, vlan: Option<u16>) -> Result<Self> {
         let cq = pd.device().create_cq(SENDS + 1, 0)?;
         let caps = QpCaps { max_send_wr: SENDS, max_send_sge: 1, ..QpCaps::default() };
         let qp = pd.create_qp(&QpInit {
@@ -151,14 +152,14 @@ impl<C: Card> Sender<C> {
 }
 
 /// Receives frames.
-pub struct Receiver<C: Card> {
-    wq: Arc<Qp<C>>,
-    cq: Arc<Cq<C>>,
-    slots: Slots<C, STRIDE>,
+pub struct Receiver {
+    wq: Arc<Qp<SegmentCard>>,
+    cq: Arc<Cq<SegmentCard>>,
+    slots: Slots<SegmentCard, STRIDE>,
 }
 
-impl<C: Card> Receiver<C> {
-    fn open(pd: &Arc<Pd<C>>, vlan: Option<u16>) -> Result<Self> {
+impl Receiver {
+    fn open(pd: &Arc<Pd<SegmentCard>>, vlan: Option<u16>) -> Result<Self> {
         let cq = pd.device().create_cq(RECEIVES + 1, 0)?;
         let offloads = Offloads { strip_vlan: vlan.is_some(), ..Offloads::default() };
         let wq = pd.create_wq(&cq, (RECEIVES, 1), offloads)?;
