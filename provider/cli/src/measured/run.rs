@@ -34,13 +34,17 @@ pub struct Job {
 }
 
 impl Job {
+    /// What its user would type behind `verbena perftest`.
+    fn words(&self) -> impl Iterator<Item = &str> {
+        let card = self.card.iter().flat_map(|card| ["--card", card.as_str()]);
+        let clock = (self.clock == Clock::Virtual).then_some(["--clock", "virtual"]);
+        let rest = self.launcher.iter().chain([&self.test]).chain(&self.options).map(String::as_str);
+        card.chain(clock.into_iter().flatten()).chain(rest)
+    }
+
     /// As its user would type it.
     pub fn line(&self) -> String {
-        let card = self.card.iter().map(|card| format!("--card {card}"));
-        let clock = (self.clock == Clock::Virtual).then(|| "--clock virtual".to_owned());
-        let words = ["verbena perftest".to_owned()].into_iter().chain(card).chain(clock);
-        let rest = self.launcher.iter().chain([&self.test]).chain(&self.options).cloned();
-        words.chain(rest).collect::<Vec<_>>().join(" ")
+        ["verbena perftest"].into_iter().chain(self.words()).collect::<Vec<_>>().join(" ")
     }
 
     fn command(&self, out: &Path) -> Command {
@@ -48,16 +52,10 @@ impl Job {
         let mut command = Command::new("/proc/self/exe");
         command.arg("perftest").arg("--out").arg(out);
         command.arg(format!("--with-parent={}", std::process::id()));
-        if let Some(card) = &self.card {
-            command.args(["--card", card]);
-        }
-        if self.clock == Clock::Virtual {
-            command.args(["--clock", "virtual"]);
-        }
         if let Some(trace) = &self.trace {
             command.arg("--trace").arg(trace);
         }
-        command.args(&self.launcher).arg(&self.test).args(&self.options);
+        command.args(self.words());
         command
     }
 
