@@ -66,7 +66,7 @@ fn from_cache(cache: &str, name: &str) -> Option<PathBuf> {
 
 fn driver_file() -> Finding {
     let name = "driver file";
-    if !Path::new(CONFIG_DIR).is_dir() {
+    if !mounts::has_config_dir() {
         return Finding::warn(
             name,
             format!("{CONFIG_DIR} is missing"),

@@ -26,11 +26,9 @@ const CLASSES: [&str; 2] = ["infiniband", "infiniband_verbs"];
 /// Source name of every mount, by which `verbena down` knows them.
 pub const SOURCE: &str = "verbena";
 
-/// What could not be done by a mount and needs help from the environment.
-#[derive(Debug, Default)]
-pub struct Shown {
-    /// There is no directory for driver files.
-    pub needs_driver_variable: bool,
+/// Whether there is a directory for driver files. Without one a program needs a variable that names the provider.
+pub fn has_config_dir() -> bool {
+    Path::new(CONFIG_DIR).is_dir()
 }
 
 /// Keeps later mounts out of the namespace that this one was copied from.
@@ -41,14 +39,13 @@ pub fn make_private() -> Result<()> {
 
 /// Mounts the tree of `tree` over the system's paths. `staging` is an empty
 /// directory; nothing of it stays visible.
-pub fn show(tree: &Tree<'_>, staging: &Path) -> Result<Shown> {
+pub fn show(tree: &Tree<'_>, staging: &Path) -> Result<()> {
     mount_tmpfs(staging)?;
     let shown = show_staged(tree, staging);
     // The binds keep the file system alive; the staging place is not needed.
     let detached = unmount(staging, UnmountFlags::DETACH);
-    let shown = shown?;
-    detached.with_context(|| format!("unmounting {}", staging.display()))?;
-    Ok(shown)
+    shown?;
+    detached.with_context(|| format!("unmounting {}", staging.display()))
 }
 
 /// True when the cards of the net at `socket` are shown here.
@@ -57,7 +54,7 @@ pub fn shown(socket: &Path) -> bool {
     fs::read(file).is_ok_and(|bytes| bytes.trim_ascii() == socket.as_os_str().as_encoded_bytes())
 }
 
-fn show_staged(tree: &Tree<'_>, staging: &Path) -> Result<Shown> {
+fn show_staged(tree: &Tree<'_>, staging: &Path) -> Result<()> {
     tree.write(staging, Path::new(CONFIG_DIR))?;
     show_classes(staging)?;
     if tree.network {
@@ -66,14 +63,11 @@ fn show_staged(tree: &Tree<'_>, staging: &Path) -> Result<Shown> {
     show_live(tree)?;
     show_nodes(staging)?;
     show_to_dpdk(staging);
-    let needs_driver_variable = !Path::new(CONFIG_DIR).is_dir();
-    if needs_driver_variable {
+    match has_config_dir() {
+        true => bind(&staging.join("ibverbs.d"), Path::new(CONFIG_DIR)),
         // No place for the driver file; the provider is named by a variable.
-        tree.link_provider(Path::new(NODE_DIR))?;
-    } else {
-        bind(&staging.join("ibverbs.d"), Path::new(CONFIG_DIR))?;
+        false => tree.link_provider(Path::new(NODE_DIR)),
     }
-    Ok(Shown { needs_driver_variable })
 }
 
 fn show_classes(staging: &Path) -> Result<()> {

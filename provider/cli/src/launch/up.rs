@@ -48,7 +48,7 @@ pub fn up(args: UpArgs) -> Result<u8> {
     };
     let staging = net.dir().join("staging");
     fs::create_dir_all(&staging).with_context(|| format!("making {}", staging.display()))?;
-    let shown = mounts::show(&tree, &staging).inspect_err(|_| {
+    mounts::show(&tree, &staging).inspect_err(|_| {
         let _ = take_down(net.dir());
     })?;
     say!(
@@ -59,7 +59,7 @@ pub fn up(args: UpArgs) -> Result<u8> {
         net.name(),
         wire::in_words(&held.info.wire)
     );
-    if shown.needs_driver_variable {
+    if !mounts::has_config_dir() {
         say!(
             "note: {} is missing (install libibverbs1), so no program will load the provider",
             mounts::CONFIG_DIR

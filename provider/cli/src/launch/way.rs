@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::fallback::{self, Variables};
-use super::mounts::{self, Shown};
+use super::mounts;
 use super::namespace::{self, Kind};
 use super::tree::{Tree, DRIVER_STEM};
 use crate::net::keeper::Held;
@@ -58,7 +58,7 @@ impl Way {
         let mut reasons = Vec::new();
         if rustix::process::geteuid().is_root() {
             match enter_as_root(tree, &staging, network) {
-                Ok(shown) => return Ok(Way::by_mounts("private mount namespace", &shown)),
+                Ok(()) => return Ok(Way::by_mounts("private mount namespace")),
                 Err(error) => reasons.push(format!("as root: {error:#}")),
             }
         }
@@ -67,19 +67,17 @@ impl Way {
                 return Ok(Way::new("shown here already".to_owned(), Variables::new()));
             }
             match enter_as_user(tree, &staging, network, || namespace::join(user, Kind::User)) {
-                Ok(shown) => {
-                    return Ok(Way::by_mounts("private mount namespace in the net's user namespace", &shown))
-                }
+                Ok(()) => return Ok(Way::by_mounts("private mount namespace in the net's user namespace")),
                 Err(error) => reasons.push(format!("the net's user namespace: {error:#}")),
             }
         }
         // The net's network belongs to another user namespace.
         match enter_as_user(tree, &staging, None, namespace::enter_user) {
-            Ok(shown) => {
+            Ok(()) => {
                 if held.is_some() {
                     warn_of_a_namespace_of_its_own(&reasons);
                 }
-                Ok(Way::by_mounts("private mount namespace in a user namespace", &shown))
+                Ok(Way::by_mounts("private mount namespace in a user namespace"))
             }
             Err(error) => {
                 reasons.push(format!("user namespace: {error:#}"));
@@ -100,10 +98,10 @@ impl Way {
         Ok(Way::new(message, variables))
     }
 
-    fn by_mounts(name: &str, shown: &Shown) -> Way {
+    fn by_mounts(name: &str) -> Way {
         let mut variables = Variables::new();
         let mut message = name.to_owned();
-        if shown.needs_driver_variable {
+        if !mounts::has_config_dir() {
             message += &format!(" and {} ({} is missing)", fallback::DRIVERS, mounts::CONFIG_DIR);
             let stem = Path::new(mounts::NODE_DIR).join(DRIVER_STEM);
             variables.push((fallback::DRIVERS, stem));
@@ -116,7 +114,7 @@ impl Way {
     }
 }
 
-fn enter_as_root(tree: &Tree<'_>, staging: &Path, network: Option<BorrowedFd<'_>>) -> Result<Shown> {
+fn enter_as_root(tree: &Tree<'_>, staging: &Path, network: Option<BorrowedFd<'_>>) -> Result<()> {
     make_directory(staging)?;
     show_in_private(tree, staging, network)
 }
@@ -139,20 +137,19 @@ fn enter_as_user(
     staging: &Path,
     network: Option<BorrowedFd<'_>>,
     enter_namespace: impl Fn() -> Result<()>,
-) -> Result<Shown> {
+) -> Result<()> {
     make_directory(staging)?;
     let enter = || {
         enter_namespace()?;
         show_in_private(tree, staging, network)
     };
-    namespace::rehearse(|| enter().map(drop))?;
-    let shown = enter()?;
-    namespace::keep_network_privileges()?;
-    Ok(shown)
+    namespace::rehearse(enter)?;
+    enter()?;
+    namespace::keep_network_privileges()
 }
 
 /// Shows the cards in a new mount namespace, and their interfaces if the network can be joined.
-fn show_in_private(tree: &Tree<'_>, staging: &Path, network: Option<BorrowedFd<'_>>) -> Result<Shown> {
+fn show_in_private(tree: &Tree<'_>, staging: &Path, network: Option<BorrowedFd<'_>>) -> Result<()> {
     namespace::enter_mount()?;
     mounts::make_private()?;
     let network = network.is_some_and(|it| namespace::join(it, Kind::Network).is_ok());
