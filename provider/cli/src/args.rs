@@ -1,5 +1,7 @@
 //! Options that several commands share.
 
+use std::num::ParseIntError;
+
 use clap::{Args, ValueEnum};
 
 use crate::card;
@@ -40,6 +42,14 @@ pub enum Clock {
 impl std::fmt::Display for Clock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&word(self))
+    }
+}
+
+/// A number, as 17 or 0x11.
+pub fn number(text: &str) -> Result<u64, ParseIntError> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => text.parse(),
     }
 }
 

@@ -6,6 +6,7 @@ use fpga_regs::regs::{self, Mode};
 
 use super::device::DeviceArgs;
 use super::regs::Cell;
+use crate::args::number;
 
 /// Options of `verbena peek`.
 #[derive(Args, Clone, Debug)]
@@ -45,7 +46,7 @@ pub fn peek(args: PeekArgs) -> Result<u8> {
 /// Writes a register that means nothing, or any with force.
 pub fn poke(args: PokeArgs) -> Result<u8> {
     let cell = Cell::named(&args.register)?;
-    let value = number(&args.value)?;
+    let value = number(&args.value).with_context(|| format!("`{}` is no number", args.value))?;
     if cell.register.bytes == 4 && value > u32::MAX.into() {
         bail!("{} has 32 bits: {value:#x} does not fit", cell.name);
     }
@@ -69,14 +70,6 @@ pub fn poke(args: PokeArgs) -> Result<u8> {
     }
     opened.finish()?;
     Ok(0)
-}
-
-fn number(text: &str) -> Result<u64> {
-    match text.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16),
-        None => text.parse(),
-    }
-    .with_context(|| format!("`{text}` is no number"))
 }
 
 /// What a write to a register would do; nothing for the one that keeps what is written.

@@ -19,6 +19,7 @@ use model::link::live::{Seen, View};
 use model::link::Capture;
 use model::packet::PortId;
 
+use crate::args::number;
 use crate::net::link::PortName;
 use crate::net::runtime::{default_net, Net};
 use crate::output;
@@ -158,12 +159,8 @@ fn place(seen: &Seen, view: &View) -> PortId {
 
 /// A queue pair's number.
 fn qpn(text: &str) -> Result<u32, String> {
-    let parsed = match text.strip_prefix("0x") {
-        Some(digits) => u32::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    let parsed = parsed.ok().filter(|number| (1..1 << 24).contains(number));
-    parsed.ok_or("a QP number is 1 to 16777215, as 17 or 0x11".to_owned())
+    let qpn = number(text).ok().filter(|qpn| (1..1 << 24).contains(qpn));
+    qpn.map(|qpn| qpn as u32).ok_or("a QP number is 1 to 16777215, as 17 or 0x11".to_owned())
 }
 
 #[cfg(test)]

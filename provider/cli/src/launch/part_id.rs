@@ -4,6 +4,8 @@ use std::env;
 
 use clap::Args;
 
+use crate::args::number;
+
 /// The provider reads the id to present from this variable.
 pub const VARIABLE: &str = "VERBENA_PART_ID";
 
@@ -55,11 +57,8 @@ pub fn announcement(id: u32) -> String {
 }
 
 fn parse_id(text: &str) -> Result<u32, String> {
-    let parsed = match text.strip_prefix("0x") {
-        Some(hex) => u32::from_str_radix(hex, 16),
-        None => text.parse(),
-    };
-    parsed.map_err(|_| format!("`{text}` is no part id: a number such as 4119 or 0x1017"))
+    let id = number(text).ok().and_then(|id| u32::try_from(id).ok());
+    id.ok_or_else(|| format!("`{text}` is no part id: a number such as 4119 or 0x1017"))
 }
 
 #[cfg(test)]
