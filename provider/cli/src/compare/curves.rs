@@ -117,21 +117,16 @@ impl Panel {
     /// The figure that the panel is about.
     pub fn figure(&self) -> Figure {
         match () {
-            () if self.is_latency() => Figure::LatTypical,
+            () if self.group.is_latency() => Figure::LatTypical,
             () if self.group.axis == Axis::Qps => Figure::MsgRate,
             () => Figure::BwAverage,
         }
     }
 
-    /// True for latency tests.
-    pub fn is_latency(&self) -> bool {
-        self.group.is_latency()
-    }
-
     /// The curve's points of the panel's figure; the mean where a run by duration has no median.
     pub fn points(&self, curve: &Curve) -> Vec<(f64, f64)> {
         let points = curve.points(self.group.axis, self.figure());
-        if points.is_empty() && self.is_latency() {
+        if points.is_empty() && self.group.is_latency() {
             return curve.points(self.group.axis, Figure::LatAverage);
         }
         points

@@ -29,6 +29,8 @@ use anyhow::{bail, Context, Result};
 
 pub use options::SimArgs;
 
+use crate::output;
+
 /// Does what was asked. If queue pairs gave up it fails, but not before the figures are out.
 pub fn sim(args: SimArgs) -> Result<u8> {
     let plan = args.plan()?;
@@ -42,7 +44,7 @@ pub fn sim(args: SimArgs) -> Result<u8> {
         }
     }
     let run = play::play(&plan)?;
-    output_text(&report::text(&plan, &run));
+    output::print(format_args!("{}", report::text(&plan, &run)));
     model::tell!("{}", report::effort(&run));
     if let Some(file) = csv {
         file.write(&report::csv(&run))?;
@@ -93,8 +95,4 @@ impl<'a> Output<'a> {
         };
         write().with_context(|| format!("{} {}", self.option, self.path.display()))
     }
-}
-
-fn output_text(text: &str) {
-    crate::output::print(format_args!("{text}"));
 }
