@@ -281,6 +281,19 @@ impl FromStr for CcOptions {
     }
 }
 
+impl CcOptions {
+    /// Whether ports of this rate, bits a second, can have it.
+    ///
+    /// # Errors
+    /// The least rate is above theirs.
+    pub fn check_rate(&self, rate: u64) -> Result<(), SpecError> {
+        match self.0.min > rate {
+            true => wrong(format!("min={}: the ports have {}", show(self.0.min, RATE), show(rate, RATE))),
+            false => Ok(()),
+        }
+    }
+}
+
 impl fmt::Display for CcOptions {
     /// The name, and what is not as published.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -380,5 +393,8 @@ mod tests {
         assert_eq!(cc("dcqcn,timer=0"), "the shortest period of a timer is 1us");
         assert_eq!(cc("dcqcn,min=0"), "min: the least rate is 1Mb/s");
         assert_eq!(cc("dcqcn,clamp"), "clamp is `on` or `off`");
+        let fast: CcOptions = "dcqcn,min=20Gb/s".parse().unwrap();
+        assert_eq!(fast.check_rate(20_000_000_000), Ok(()));
+        assert_eq!(fast.check_rate(10_000_000_000), wrong("min=20Gb/s: the ports have 10Gb/s"));
     }
 }

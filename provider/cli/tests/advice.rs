@@ -32,3 +32,12 @@ fn a_net_that_does_not_run_is_started_by_a_short_command() {
     assert!(said(1, &["link"]).contains("(verbena run PROGRAM)"));
     assert!(said(1, &["link", "--net", "lab"]).contains("(verbena run --net lab PROGRAM)"));
 }
+
+/// No card can send faster than its ports.
+#[test]
+fn the_least_rate_is_one_that_the_ports_have() {
+    let run = ["run", "--clock=virtual", "--card=f10a", "--switch=default", "--cc=dcqcn,min=20Gb/s", "true"];
+    assert!(said(125, &run).contains("--cc: min=20Gb/s: the ports have 10Gb/s"));
+    let sim = ["sim", "--card=f10a", "--pattern=incast", "--cc=dcqcn,min=20Gb/s"];
+    assert!(said(1, &sim).contains("--cc: min=20Gb/s: the ports have 10Gb/s"));
+}

@@ -159,16 +159,13 @@ fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
         clock: wanted.clock.unwrap_or_default(),
         trace: wanted.trace.as_deref().map(|path| whole_path("--trace", path)).transpose()?,
     };
-    choose(&info.card, info.clock)?;
+    let (timing, _) = choose(&info.card, info.clock)?;
     sweep(net.dir());
-    if let Some(card) = wanted.wire.pcap_at.filter(|&card| u32::from(card) >= info.cards) {
-        bail!("--pcap-at {card}: the net has the cards 0 to {}", info.cards - 1);
-    }
-    if let Some(spec) = wanted.wire.port.iter().find(|spec| u32::from(spec.port.card) >= info.cards) {
-        bail!("--port {spec}: the net has the cards 0 to {}", info.cards - 1);
-    }
-    if let Some(spec) = wanted.wire.gid.iter().find(|spec| u32::from(spec.port.card) >= info.cards) {
-        bail!("--gid {spec}: the net has the cards 0 to {}", info.cards - 1);
+    let at = wanted.wire.pcap_at.iter().map(|&card| (u32::from(card), format!("--pcap-at {card}")));
+    let ports = wanted.wire.port.iter().map(|spec| (spec.port.card.into(), format!("--port {spec}")));
+    let gids = wanted.wire.gid.iter().map(|spec| (spec.port.card.into(), format!("--gid {spec}")));
+    if let Some((_, option)) = at.chain(ports).chain(gids).find(|(card, _)| *card >= info.cards) {
+        bail!("{option}: the net has the cards 0 to {}", info.cards - 1);
     }
     if let Some(faults) = &wanted.wire.fault {
         faults.check_cards(info.cards).map_err(|error| anyhow!("--fault: {error}"))?;
@@ -181,6 +178,10 @@ fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
     }
     if wanted.wire.switch.is_some() && info.clock == Clock::Wall {
         bail!("--switch needs --clock virtual: by the wall clock packets have no rate, and so no queues");
+    }
+    if let (Some(cc), Some(profile)) = (&wanted.wire.cc, timing) {
+        let rate = profile.wire.rate_bps.bits_per_second();
+        cc.check_rate(rate).map_err(|error| anyhow!("--cc: {error}"))?;
     }
     fs::write(info_file(net), serde_json::to_string(&info)?)
         .with_context(|| format!("writing {}", info_file(net).display()))?;

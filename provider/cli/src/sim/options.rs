@@ -149,6 +149,7 @@ impl SimArgs {
             Topology::LeafSpine => (self.leaf_spine()?, 3),
         };
         let rate = profile.wire.rate_bps.bits_per_second();
+        self.cc.map_or(Ok(()), |cc| cc.check_rate(rate)).context("--cc")?;
         let retries = Retries {
             count: self.retries.unwrap_or(retries::MOST),
             timeout: self.timeout.unwrap_or_else(|| retries::default_timeout(&switch, switches, rate)),
