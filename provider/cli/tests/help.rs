@@ -23,5 +23,5 @@ fn the_help_is_of_this_command() {
     assert!(help("top").contains("all of whose cards"));
     assert_eq!(help("trace").matches("verbena-trace").count(), 1);
     let run = help("run");
-    assert!(run.contains("loss=P") && !run.contains("docs/"), "{run}");
+    assert!(run.contains("loss=P") && run.contains("from=CARD") && !run.contains("docs/"), "{run}");
 }

@@ -2,17 +2,20 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `text` | [`Faults`], and their grammar |
+//! | `text` | [`Faults`], read and written as text |
+//! | `grammar` | its words, and its help |
 //! | `rule` | one rule: what it does, and to which frames |
 //! | `seen` | what a rule sees of a frame |
 //! | `time` | spans of time, as text and exact |
 //! | this one | the fate of a frame, in the segment |
 
+mod grammar;
 mod rule;
 mod seen;
 mod text;
 mod time;
 
+pub use grammar::grammar;
 pub use rule::{Action, Place, Rule};
 pub use seen::Classes;
 pub use text::{Faults, FaultsError, MOST_RULES};

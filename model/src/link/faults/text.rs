@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::grammar::{actions, class_names, list, suggestion, ACTIONS, SEED, VALUED};
 use super::rule::{Action, Place, Rule};
 use super::seen::Classes;
 use super::time::Time;
@@ -31,9 +32,6 @@ pub struct Faults {
     pub seed: u64,
 }
 
-/// The seed when none is given: the same command has the same faults.
-const SEED: u64 = 1;
-
 /// None.
 impl Default for Faults {
     fn default() -> Faults {
@@ -47,15 +45,16 @@ pub enum FaultsError {
     /// No such part.
     #[error(
         "`{0}`: a part is loss=P, dup=P, reorder=P or corrupt=P, down=TIME..TIME, seed=N, or a rule that begins with \
-         drop, dup, reorder, corrupt, delay or mark"
+         {actions}",
+        actions = actions()
     )]
     Unknown(String),
     /// A rule has a word that means nothing.
     #[error(
-        "unknown word `{word}` in `{rule}`;{} Words: p=P, nth=N or N..N, every=N, qp=N, psn=N or N..N, from=verbenaN or \
-         verbenaN/PORT, to=..., at=TIME..TIME, by=..., and the classes of packets {}",
+        "unknown word `{word}` in `{rule}`;{} Words: {}, by=..., and the classes of packets {}",
         suggestion(word),
-        class_names()
+        list(&VALUED),
+        list(&class_names())
     )]
     Word {
         /// It.
@@ -98,27 +97,6 @@ pub enum FaultsError {
     TooMany,
 }
 
-fn class_names() -> String {
-    Classes::ALL.iter().map(|(_, name, _)| *name).collect::<Vec<_>>().join(", ")
-}
-
-/// The words of a rule that have a value.
-const VALUED: [&str; 9] = ["p=", "nth=", "every=", "qp=", "psn=", "from=", "to=", "at=", "by="];
-/// More wrong letters than these are no slip.
-const MOST_WRONG: usize = 2;
-
-/// The word that was probably meant, as a question.
-fn suggestion(word: &str) -> String {
-    let name = |word: &str| word.split('=').next().unwrap_or_default().to_owned();
-    let given = name(word);
-    let known = Classes::ALL.iter().map(|(_, class, _)| *class).chain(VALUED);
-    let near = known.map(|known| (strsim::osa_distance(&given, &name(known)), known)).min();
-    match near.filter(|&(wrong, _)| wrong <= MOST_WRONG && wrong < given.len()) {
-        Some((_, known)) => format!(" did you mean `{known}`?"),
-        None => String::new(),
-    }
-}
-
 const COUNT: &str = "write a whole number from 1, or N..N for those from one to the other";
 const EVERY: &str = "write a whole number from 1: every=5 means each fifth";
 const QP: &str = "write the number of the destination QP, below 2^24: 17 or 0x11";
@@ -151,7 +129,7 @@ impl Faults {
     fn parse_part(&mut self, part: &str, seen: &mut Vec<String>) -> Result<(), FaultsError> {
         let unknown = || FaultsError::Unknown(part.to_owned());
         let first = part.split_whitespace().next().unwrap_or("");
-        if let Some(action) = action(first) {
+        if let Some(&(_, action)) = ACTIONS.iter().find(|(name, _)| *name == first) {
             self.rules.push(parse_rule(action, part)?);
             return Ok(());
         }
@@ -198,19 +176,6 @@ impl FromStr for Faults {
             false => Ok(faults),
         }
     }
-}
-
-/// What a rule begins with; a delay says later how long it is.
-fn action(word: &str) -> Option<Action> {
-    Some(match word {
-        "drop" => Action::Drop,
-        "dup" => Action::Dup,
-        "reorder" => Action::Reorder(1),
-        "corrupt" => Action::Corrupt,
-        "delay" => Action::Delay(Time(0)),
-        "mark" => Action::Mark,
-        _ => return None,
-    })
 }
 
 fn wrong(word: &str, rule: &str, expected: &'static str) -> FaultsError {

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::super::grammar::grammar;
 use super::super::rule::WORDS;
 use super::*;
 use crate::packet::{MAX_CARDS, PORTS};
@@ -63,7 +64,7 @@ fn what_is_not_a_fault() {
 #[test]
 fn mistakes_in_rules_say_what_to_do() {
     for (text, words) in [
-        ("drop dta", "unknown word `dta` in `drop dta`; did you mean `data`? Words: p=P, nth=N"),
+        ("drop dta", "unknown word `dta` in `drop dta`; did you mean `data`? Words: nth=N"),
         ("drop raed-response", "did you mean `read-response`?"),
         ("drop nht=3", "did you mean `nth=`?"),
         ("drop nth", "did you mean `nth=`?"),
@@ -94,6 +95,25 @@ fn mistakes_in_rules_say_what_to_do() {
     ] {
         let error = text.parse::<Faults>().unwrap_err().to_string();
         assert!(error.contains(words), "{text}: {error}");
+    }
+}
+
+/// What the help names is read: each class, each action, and each word that has a value.
+#[test]
+fn the_help_names_what_is_read() {
+    let help = grammar();
+    for (name, _) in ACTIONS {
+        assert!(help.contains(name), "{name}");
+    }
+    for (_, class, _) in Classes::ALL {
+        assert!(help.contains(&format!(" {class}")), "{class}");
+        parse(&format!("drop {class}"));
+    }
+    for word in VALUED {
+        assert!(help.contains(word), "{word}");
+        let (name, _) = word.split_once('=').unwrap();
+        let error = format!("drop {name}=?").parse::<Faults>().unwrap_err();
+        assert!(!matches!(error, FaultsError::Word { .. }), "{error}");
     }
 }
 

@@ -6,25 +6,8 @@ use anyhow::{bail, Context, Result};
 use clap::Args;
 use model::congestion::{CcOptions, SwitchOptions};
 use model::gid_options::{GidOptions, GidSpec};
+use model::link::faults::grammar;
 use model::link::{Capture, Faults, FaultsError, LinkOptions, MediumSpec, PortSpec, Wire};
-
-/// The grammar of `--fault` in short.
-const FAULTS: &str = "\
-Faults of the exact wire, as loss=0.01,seed=7 or \"drop data qp=17 nth=3, down=2ms..5ms\": parts with commas
-between them; or @FILE with such parts
-
-  loss=P, dup=P, reorder=P, corrupt=P  any frame, with this probability from 0 to 1
-  down=TIME..[TIME]                    the link is down
-  seed=N                               of the random numbers (1)
-  ACTION WORD...                       frames that match all the words
-
-  ACTION: drop, dup, reorder, corrupt, delay, mark
-  WORD: nth=N[..[N]], every=N, p=P, qp=N, psn=N[..N], from=CARD, to=CARD, at=TIME..[TIME],
-    a class: data, send, write, read, atomic, read-response, atomic-response, request, response,
-    ack, nak, rnr, cnp, mad, first, middle, last, only;
-    of reorder by=N, later frames that pass; of delay by=TIME
-  TIME: 2ms, 1.5us, 800ns; at and down count from the start of the net
-  CARD: verbena1, or verbena1/2 (its port 2)";
 
 /// Options of the wire between the cards.
 #[derive(Args, Clone, Debug, Default)]
@@ -35,7 +18,7 @@ pub struct WireArgs {
     pub wire: Option<Wire>,
     /// Faults of the exact wire, as loss=0.01,seed=7 or "drop data qp=17 nth=3, down=2ms..5ms", or @FILE with such
     /// parts (--help says more)
-    #[arg(long, long_help = FAULTS, value_name = "FAULTS", value_parser = faults)]
+    #[arg(long, long_help = grammar(), value_name = "FAULTS", value_parser = faults)]
     pub fault: Option<Faults>,
     /// Largest path MTU of the ports: 256, 512, 1024, 2048 or 4096 (default for a new net: 4096, in
     /// simulated time that of the card's profile)
