@@ -389,6 +389,10 @@ fn top_shows_the_cards_of_a_net() {
     assert_eq!(said.matches("card 1 of net bench").count(), 2, "{said}");
     // The server has each card open, and so has this command.
     assert!(said.contains("functions 2  QPs 0") && said.contains("tx MB/s"), "{said}");
+    let said =
+        place.expect(0, &["top", "--net", "bench", "--number", "1", "--count", "1", "--interval", "0.05"]);
+    assert!(said.contains("card 1 of net bench") && !said.contains("card 0"), "{said}");
+    assert!(place.expect(1, &["top", "--net", "bench", "--number", "7"]).contains("card 7"));
     drop(running);
     assert!(place.expect(1, &["top", "--net", "nosuch"]).contains("net `nosuch` is not running"));
     assert!(place.expect(1, &["top"]).contains("net `default` is not running"));

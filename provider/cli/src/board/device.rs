@@ -27,9 +27,9 @@ pub struct DeviceArgs {
     /// With sim: a card of this running net, instead of a private one
     #[arg(long, value_name = "NAME")]
     pub net: Option<String>,
-    /// With --net: number of the card
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "net")]
-    pub number: u32,
+    /// With --net: number of the card (default: 0)
+    #[arg(long, value_name = "N", requires = "net")]
+    pub number: Option<u32>,
     /// What `verbena record` writes.
     #[arg(skip)]
     pub record: Option<PathBuf>,
@@ -85,10 +85,10 @@ impl DeviceArgs {
         }
         let mut config = None;
         let (card, name): (AnyCard, String) = match (&self.device, &self.net) {
-            (DeviceName::Sim(_), Some(net)) => (
-                Arc::new(sim::joined(net, self.number)?),
-                format!("modelled card {} of net {net}", self.number),
-            ),
+            (DeviceName::Sim(_), Some(net)) => {
+                let number = self.number.unwrap_or(0);
+                (Arc::new(sim::joined(net, number)?), format!("modelled card {number} of net {net}"))
+            }
             (DeviceName::Sim(defect), None) => {
                 let card = sim::private(*defect)?;
                 let defect = Defect::ALL.iter().find(|(known, ..)| known == defect);

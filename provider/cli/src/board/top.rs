@@ -19,6 +19,7 @@ use crate::output;
 /// Options of `verbena top`.
 #[derive(Args, Clone, Debug)]
 #[command(mut_arg("net", |arg| arg.help("With sim: the running net, all of whose cards are shown")))]
+#[command(mut_arg("number", |arg| arg.help("With --net: number of the card, the only one that is shown")))]
 pub struct TopArgs {
     #[command(flatten)]
     pub device: DeviceArgs,
@@ -104,10 +105,12 @@ fn open(args: &DeviceArgs) -> Result<(Vec<(String, AnyCard)>, Option<Opened>)> {
         let opened = args.open()?;
         return Ok((vec![(opened.name.clone(), opened.card.clone())], Some(opened)));
     };
-    let first = sim::joined(&net, 0)?;
-    let mut cards: Vec<(String, AnyCard)> = vec![(format!("card 0 of net {net}"), Arc::new(first))];
-    while let Ok(card) = sim::joined(&net, cards.len() as u32) {
-        cards.push((format!("card {} of net {net}", cards.len()), Arc::new(card)));
+    let join = |number| -> Result<(String, AnyCard)> {
+        Ok((format!("card {number} of net {net}"), Arc::new(sim::joined(&net, number)?)))
+    };
+    let mut cards = vec![join(args.number.unwrap_or(0))?];
+    if args.number.is_none() {
+        cards.extend((1..).map_while(|number| join(number).ok()));
     }
     Ok((cards, None))
 }
