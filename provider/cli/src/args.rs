@@ -1,6 +1,7 @@
 //! Options that several commands share.
 
 use std::num::ParseIntError;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
@@ -51,6 +52,12 @@ pub fn number(text: &str) -> Result<u64, ParseIntError> {
         Some(hex) => u64::from_str_radix(hex, 16),
         None => text.parse(),
     }
+}
+
+/// A time in seconds, as 0.5.
+pub fn seconds(text: &str) -> Result<Duration, &'static str> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or("a number of seconds, as 0.5")
 }
 
 /// The word of the command line that a value has.

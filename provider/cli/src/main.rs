@@ -46,7 +46,7 @@ mod trace;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use launch::{run, up};
 use net::{keeper, lag, link, serve};
@@ -140,10 +140,18 @@ enum Command {
     KernelPort(kernel::process::ProcessArgs),
 }
 
+/// Takes -1 as a value, which the option then refuses, rather than as an option that does not exist.
+fn negative_values(command: clap::Command) -> clap::Command {
+    let takes = |arg: &clap::Arg| arg.get_action().takes_values() && !arg.is_trailing_var_arg_set();
+    let command = command.mut_args(|arg| if takes(&arg) { arg.allow_negative_numbers(true) } else { arg });
+    command.mut_subcommands(negative_values)
+}
+
 /// Runs the command line and turns every error into one readable message.
 fn main() -> ExitCode {
     signals::survive_file_limits();
-    let cli = Cli::parse();
+    let cli = Cli::from_arg_matches(&negative_values(Cli::command()).get_matches());
+    let cli = cli.unwrap_or_else(|error| error.exit());
     let launcher = matches!(cli.command, Command::Run(_));
     let result = match cli.command {
         Command::Run(args) => run::run(args),

@@ -33,6 +33,23 @@ fn a_net_that_does_not_run_is_started_by_a_short_command() {
     assert!(said(1, &["link", "--net", "lab"]).contains("(verbena run --net lab PROGRAM)"));
 }
 
+#[test]
+fn a_negative_number_is_a_value_that_the_option_refuses() {
+    for line in [
+        &["top", "--count", "-1"][..],
+        &["top", "--interval", "-0.5"],
+        &["regs", "--watch", "-1"],
+        &["bench", "--seconds", "-1"],
+        &["selftest", "--stress", "-1"],
+        &["run", "--cards", "-1"],
+        &["compare", "--check", "golden.json", "--tolerance", "-1"],
+    ] {
+        let said = said(2, line);
+        let [.., option, value] = line else { unreachable!() };
+        assert!(said.contains(&format!("invalid value '{value}' for '{option} ")), "{line:?}: {said}");
+    }
+}
+
 /// No card can send faster than its ports.
 #[test]
 fn the_least_rate_is_one_that_the_ports_have() {

@@ -9,7 +9,7 @@ use fpga_regs::regs::{registers, Mode, Register};
 use serde::{Deserialize, Serialize};
 
 use super::device::{AnyCard, DeviceArgs};
-use crate::output;
+use crate::{args, output};
 
 /// Options of `verbena regs`.
 #[derive(Args, Clone, Debug)]
@@ -20,8 +20,8 @@ pub struct RegsArgs {
     #[command(flatten)]
     pub device: DeviceArgs,
     /// Print again what has changed, at this interval, until ended
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1")]
-    pub watch: Option<f64>,
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = args::seconds)]
+    pub watch: Option<Duration>,
     /// With --watch: end after this many rounds
     #[arg(long, value_name = "N", requires = "watch")]
     pub count: Option<u64>,
@@ -166,8 +166,7 @@ pub fn regs(args: RegsArgs) -> Result<u8> {
     for value in values.iter().filter(|value| args.block.is_some() || worth_showing(value)) {
         show(value, args.doc)?;
     }
-    if let Some(seconds) = args.watch {
-        let pause = Duration::try_from_secs_f64(seconds).context("--watch takes a number of seconds")?;
+    if let Some(pause) = args.watch {
         let mut looks = 1;
         while args.count.is_none_or(|count| looks < count) && !output::failed() {
             std::thread::sleep(pause);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use fpga_regs::regs::{self, port, Link};
 use model::attach::rule_uses;
@@ -12,6 +12,7 @@ use model::link::RuleUse;
 
 use super::device::{AnyCard, DeviceArgs, DeviceName, Opened};
 use super::sim;
+use crate::args;
 use crate::counters;
 use crate::net::runtime::{default_net, Net};
 use crate::output;
@@ -24,8 +25,8 @@ pub struct TopArgs {
     #[command(flatten)]
     pub device: DeviceArgs,
     /// Seconds between two rounds
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
-    pub interval: f64,
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = args::seconds)]
+    pub interval: Duration,
     /// End after this many rounds
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
@@ -58,7 +59,6 @@ impl Look {
 
 /// Prints until ended.
 pub fn top(args: TopArgs) -> Result<u8> {
-    let pause = Duration::try_from_secs_f64(args.interval).context("--interval takes a number of seconds")?;
     let (cards, opened) = open(&args.device)?;
     let look = || -> Vec<Vec<Look>> {
         cards.iter().map(|(_, card)| (0..regs::PORTS).map(|p| Look::at(card, p)).collect()).collect()
@@ -66,7 +66,7 @@ pub fn top(args: TopArgs) -> Result<u8> {
     let (mut before, mut then) = (look(), Instant::now());
     let mut looks = 0;
     while args.count.is_none_or(|count| looks < count) && !output::failed() {
-        std::thread::sleep(pause);
+        std::thread::sleep(args.interval);
         looks += 1;
         let (now, time) = (look(), Instant::now());
         let mut text = String::new();

@@ -56,8 +56,12 @@ pub struct CompareArgs {
     #[arg(long, value_name = "FILE")]
     pub check: Option<PathBuf>,
     /// How far a figure may be off for --check
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, requires = "check")]
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, requires = "check", value_parser = percent)]
     pub tolerance: f64,
+}
+
+fn percent(text: &str) -> Result<f64, &'static str> {
+    text.parse().ok().filter(|percent| *percent >= 0.0).ok_or("a number from 0 on")
 }
 
 /// A run and its result.

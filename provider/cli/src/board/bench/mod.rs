@@ -14,6 +14,7 @@ use fpga_regs::WqeOpcode;
 use serde::Serialize;
 
 use super::device::DeviceArgs;
+use crate::args;
 use measure::Latency;
 
 /// Options of `verbena bench`.
@@ -22,8 +23,8 @@ pub struct BenchArgs {
     #[command(flatten)]
     pub device: DeviceArgs,
     /// Seconds of each measurement
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.1)]
-    pub seconds: f64,
+    #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = args::seconds)]
+    pub seconds: Duration,
     /// Largest message in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
     pub largest: usize,
@@ -74,7 +75,6 @@ pub struct RateRow {
 
 /// Measures and prints.
 pub fn bench(args: BenchArgs) -> Result<u8> {
-    let time = Duration::try_from_secs_f64(args.seconds).context("--seconds takes a number of seconds")?;
     if args.largest < 8 || args.largest > 1 << 26 {
         bail!("--largest is 8 to {} bytes", 1 << 26);
     }
@@ -91,16 +91,16 @@ pub fn bench(args: BenchArgs) -> Result<u8> {
         rates: Vec::new(),
     };
     for (name, opcode) in [("NOP", WqeOpcode::NOP), ("WRITE", WqeOpcode::WRITE), ("SEND", WqeOpcode::SEND)] {
-        figures.doorbell_to_cqe.push((name.into(), measure::small(&device, opcode, time)?));
+        figures.doorbell_to_cqe.push((name.into(), measure::small(&device, opcode, args.seconds)?));
     }
     let mut bytes = 8;
     while bytes <= args.largest {
-        figures.sizes.push(measure::size(&device, bytes, time)?);
+        figures.sizes.push(measure::size(&device, bytes, args.seconds)?);
         bytes *= 4;
     }
     let mut qps = 1;
     while qps <= args.qps {
-        figures.rates.push(RateRow { qps, mmsg_s: measure::rate(&device, qps, time)? });
+        figures.rates.push(RateRow { qps, mmsg_s: measure::rate(&device, qps, args.seconds)? });
         qps *= 2;
     }
     drop(device);

@@ -1,12 +1,14 @@
 //! What a step has to work with, and how it says what went wrong.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use driver::{CardError, Device};
 use fpga_regs::DOORBELL_PAGES;
 use serde::Serialize;
 
+use crate::args;
 use crate::board::admin::{self, Admin, AdminError, Queues};
 use crate::board::device::{AnyCard, DeviceArgs, Opened};
 use crate::board::memory::Shared;
@@ -23,8 +25,8 @@ pub struct SelftestArgs {
     #[arg(long)]
     pub json: bool,
     /// Seconds of the last step
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
-    pub stress: f64,
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = args::seconds)]
+    pub stress: Duration,
     /// Start of the random numbers of the last step
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
