@@ -8,6 +8,7 @@ use std::ffi::{c_int, c_void, CStr, CString};
 use std::ptr::null_mut;
 use std::sync::{Mutex, OnceLock};
 
+use driver::Error;
 use verbena::verbs::card::{Card, Device};
 use verbena::verbs::in_view::in_view;
 use verbena::verbs::timeline;
@@ -89,7 +90,16 @@ fn open(name: &str) -> Result<Port<Card>, String> {
 
 fn operations() -> &'static [usize] {
     static OPERATIONS: OnceLock<Vec<usize>> = OnceLock::new();
-    OPERATIONS.get_or_init(|| EthDevOps::of::<Card>().of_release(layout()))
+    let all = || EthDevOps { dev_reset: Some(reset), ..EthDevOps::of::<Card>() };
+    OPERATIONS.get_or_init(|| all().of_release(layout()))
+}
+
+unsafe extern "C" fn reset(dev: *mut EthDev) -> c_int {
+    // SAFETY: called by ethdev for a device of this driver, whose name is a C string.
+    unsafe {
+        let name = CStr::from_ptr((*EthDev::data(dev)).name.as_ptr()).to_string_lossy();
+        ops::reset::<Card>(dev, || open(&name).map_err(Error::Invalid))
+    }
 }
 
 unsafe extern "C" fn probe(vdev: *mut VdevDevice) -> c_int {

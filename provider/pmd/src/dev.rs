@@ -60,9 +60,13 @@ impl<C: Card> Dev<'_, C> {
         self.tx_queues().get(usize::from(number)).and_then(|&queue| unsafe { queue.as_ref() })
     }
 
-    /// The work queues of its receive queues.
-    pub fn work_queues(&self) -> Vec<Arc<Qp<C>>> {
-        self.receiving().map(|queue| queue.wq().clone()).collect()
+    /// The work queues of its receive queues, as far as these were made.
+    pub fn work_queues(&self) -> Vec<Option<Arc<Qp<C>>>> {
+        // SAFETY: null, or a queue that is not released.
+        self.rx_queues()
+            .iter()
+            .map(|&queue| unsafe { queue.as_ref() }.map(|queue| queue.wq().clone()))
+            .collect()
     }
 
     /// What the program asked for of all receive queues: bits of `RTE_ETH_RX_OFFLOAD_*`.
@@ -77,6 +81,12 @@ impl<C: Card> Dev<'_, C> {
         unsafe { (*self.data).tx_offloads }
     }
 
+    /// The interrupts that the program asked for: bits of `INTERRUPT_*`.
+    pub fn interrupts(&self) -> u32 {
+        // SAFETY: as above.
+        unsafe { (*EthDevData::more(self.data)).interrupts }
+    }
+
     /// Bytes of the longest packet without Ethernet header that the program asked for.
     pub fn mtu(&self) -> u16 {
         // SAFETY: as above.
@@ -89,17 +99,29 @@ impl<C: Card> Dev<'_, C> {
         self.port.want(|wanted| wanted.by_vlan = by_vlan)
     }
 
-    /// Sets the state of all queues.
-    pub fn set_states(&mut self, state: u8) {
-        // SAFETY: ethdev's own; only the thread that starts and stops the port writes them.
-        unsafe {
-            let more = EthDevData::more(self.data);
-            for n in 0..usize::from((*self.data).nb_rx_queues) {
-                (*more).rx_queue_state[n] = state;
-            }
-            for n in 0..usize::from((*self.data).nb_tx_queues) {
-                (*more).tx_queue_state[n] = state;
-            }
+    /// Notes that a receive queue is started, or stopped.
+    pub fn set_receiving(&mut self, queue: u16, started: bool) {
+        // SAFETY: ethdev's own; only the thread that starts and stops queues writes it.
+        unsafe { (*EthDevData::more(self.data)).rx_queue_state[usize::from(queue)] = started.into() }
+    }
+
+    /// Notes that a transmit queue is started, or stopped.
+    pub fn set_sending(&mut self, queue: u16, started: bool) {
+        // SAFETY: as above.
+        unsafe { (*EthDevData::more(self.data)).tx_queue_state[usize::from(queue)] = started.into() }
+    }
+
+    /// Notes that the port is started, with all queues that are not to start apart, or is stopped.
+    pub fn set_states(&mut self, started: bool) {
+        // SAFETY: ethdev's own; only the thread that configures the port writes them.
+        let (receiving, sending) = unsafe { ((*self.data).nb_rx_queues, (*self.data).nb_tx_queues) };
+        for n in 0..receiving {
+            let starts = self.receive_queue(n).is_some_and(|queue| !queue.deferred);
+            self.set_receiving(n, started && starts);
+        }
+        for n in 0..sending {
+            let starts = self.transmit_queue(n).is_some_and(|queue| !queue.deferred);
+            self.set_sending(n, started && starts);
         }
     }
 }

@@ -5,14 +5,16 @@ use std::ffi::c_int;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use driver::{Card, Error};
+use driver::{Card, Device, Error};
 use fpga_regs::regs::FeatureSet;
 use fpga_regs::{HASH_KEY, MAX_FRAME};
 
-use crate::abi::ethdev::{link, EthDev, EthDevData, Stats, Xstat, XstatName, LINK_CHANGED, QUEUE_COUNTERS};
+use crate::abi::ethdev::{
+    link, EthDev, EthDevData, Stats, Xstat, XstatName, INTERRUPT_LINK, LINK_CHANGED, QUEUE_COUNTERS,
+};
 use crate::abi::info::{
-    DescLim, DevInfo, PortConf, KEEPS_RULES, RX_CHECKSUMS, RX_HASH, RX_KEEP_CRC, RX_SCATTER, RX_VLAN_FILTER,
-    RX_VLAN_STRIP, SPEED_10G, TX_CHECKSUMS, TX_MULTI_SEGS, TX_TCP_TSO, TX_VLAN_INSERT,
+    DescLim, DevInfo, PortConf, KEEPS_RULES, MAKES_QUEUES, RX_CHECKSUMS, RX_HASH, RX_KEEP_CRC, RX_SCATTER,
+    RX_VLAN_FILTER, RX_VLAN_STRIP, SPEED_10G, TX_CHECKSUMS, TX_MULTI_SEGS, TX_TCP_TSO, TX_VLAN_INSERT,
 };
 use crate::abi::rte_eth_dev_callback_process;
 use crate::dev::{calls, with, Dev};
@@ -73,7 +75,7 @@ calls! {
         info.rx_desc_lim = sizes();
         info.tx_desc_lim = sizes();
         info.speed_capa = SPEED_10G;
-        info.capabilities |= KEEPS_RULES;
+        info.capabilities |= KEEPS_RULES | MAKES_QUEUES;
         info.default_rxportconf = serves_well();
         info.default_txportconf = serves_well();
         Ok(())
@@ -90,8 +92,9 @@ unsafe fn set_link(data: *mut EthDevData, speed: u32, up: bool) {
     state.store(link(speed, up), Ordering::Release);
 }
 
-/// Tells the program of changes of the link, if it wants that. Then ethdev asks the driver no more what it is.
-pub fn watch_link<C: Card>(dev: &mut Dev<'_, C>) -> Result<(), Error> {
+/// Takes the card's events, if the program wants to know of frames or of changes of the link. Of these ethdev asks the driver no
+/// more then.
+pub fn watch<C: Card>(dev: &mut Dev<'_, C>) -> Result<(), Error> {
     /// A device of ethdev, which stays until it is closed.
     #[derive(Clone, Copy)]
     struct Told(*mut EthDev);
@@ -106,16 +109,27 @@ pub fn watch_link<C: Card>(dev: &mut Dev<'_, C>) -> Result<(), Error> {
             }
         }
     }
-    // SAFETY: ethdev's own, which only the thread that configures the port writes.
-    if unsafe { (*EthDevData::more(dev.data)).interrupts } & 1 == 0 {
+    let tells_link = dev.interrupts() & INTERRUPT_LINK != 0;
+    let bells = dev.port.interrupts.as_ref().map(|interrupts| interrupts.bells.clone());
+    if !tells_link && bells.is_none() {
         return Ok(());
     }
-    let told = Told(dev.ethdev);
-    let info = dev.port.device.query_port(dev.port.number)?;
+    let (told, number) = (Told(dev.ethdev), dev.port.number);
+    let info = dev.port.device.query_port(number)?;
     // SAFETY: the data of this device.
     unsafe { set_link(dev.data, info.speed_mbps, info.link_up) };
-    let tell = move |speed, up| told.link(speed, up);
-    dev.port.watch = Some(Watch::start(dev.port.device.clone(), dev.port.number, info.link_up, tell)?);
+    let mut is_up = info.link_up;
+    let look = move |device: &Device<C>| {
+        if tells_link {
+            let info = device.query_port(number)?;
+            if info.link_up != is_up {
+                is_up = info.link_up;
+                told.link(info.speed_mbps, is_up);
+            }
+        }
+        Ok(())
+    };
+    dev.port.watch = Some(Watch::start(dev.port.device.clone(), bells, look)?);
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use crate::abi::info::{self, DescLim, DevInfo, Limits, PortConf, RxConf, RxqInfo
 use crate::abi::mbuf::{self, Cache, Lengths, Mbuf, Mempool, Ops, OpsTable};
 use crate::abi::release::{Release, RELEASES};
 use crate::abi::vdev::Devargs;
-use crate::{kinds, spread};
+use crate::{interrupts, kinds, spread};
 
 /// What a C program of these lines says, compiled with the headers of a release.
 pub fn program(release: &Release, lines: &str) -> String {
@@ -180,8 +180,16 @@ fn numbers_are_those_of_each_release() {
         ("RTE_ETH_TX_OFFLOAD_MULTI_SEGS", info::TX_MULTI_SEGS),
         ("RTE_ETH_LINK_SPEED_10G", info::SPEED_10G.into()),
         ("RTE_ETH_DEV_CAPA_FLOW_RULE_KEEP", info::KEEPS_RULES),
+        (
+            "RTE_ETH_DEV_CAPA_RUNTIME_RX_QUEUE_SETUP | RTE_ETH_DEV_CAPA_RUNTIME_TX_QUEUE_SETUP",
+            info::MAKES_QUEUES,
+        ),
+        ("RTE_INTR_HANDLE_VDEV", interrupts::KIND as u64),
+        ("RTE_INTR_VEC_RXTX_OFFSET", interrupts::FIRST as u64),
+        ("RTE_INTR_INSTANCE_F_PRIVATE", interrupts::OF_THIS_PROCESS.into()),
         ("RTE_ETH_EVENT_INTR_LSC", ethdev::LINK_CHANGED as u64),
-        ("RTE_ETH_QUEUE_STATE_STARTED", ethdev::QUEUE_STARTED.into()),
+        ("RTE_ETH_QUEUE_STATE_STARTED", true.into()),
+        ("RTE_ETH_QUEUE_STATE_STOPPED", false.into()),
         ("RTE_ETHDEV_QUEUE_STAT_CNTRS", ethdev::QUEUE_COUNTERS as u64),
         ("RTE_PTYPE_L2_ETHER", kinds::ETHER.into()),
         ("RTE_PTYPE_L3_IPV4_EXT_UNKNOWN", kinds::IPV4.into()),

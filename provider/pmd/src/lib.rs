@@ -16,7 +16,8 @@
 //! | `rx`, `tx`, `raw`, `counters` | the data path, its queue pairs, and what went through it |
 //! | `kinds` | what kind of packet a frame is |
 //! | `turns` | which places of a receive queue the card has |
-//! | `watch` | who tells the program that the link has changed |
+//! | `watch` | who takes the card's events, and tells the program that the link has changed |
+//! | `interrupts` | descriptors on which a thread sleeps until a frame comes |
 //! | `headers` | where the card finds the headers of a frame, and checksums that are elsewhere |
 //! | `cut` | TCP that the card cuts into frames |
 //! | `slots` | the memory that the card reads and writes |
@@ -36,6 +37,7 @@ mod flow;
 mod hash;
 mod headers;
 mod info;
+mod interrupts;
 mod kinds;
 #[cfg(test)]
 mod layout_tests;

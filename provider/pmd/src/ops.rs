@@ -11,10 +11,11 @@ use fpga_regs::MAX_FRAME;
 use crate::abi::ethdev::*;
 use crate::abi::info::{RxConf, TxConf, RX_VLAN_STRIP};
 use crate::abi::mbuf::Mempool;
-use crate::dev::{calls, with};
+use crate::dev::{calls, with, Dev};
 use crate::flow;
 use crate::hash;
 use crate::info;
+use crate::interrupts::Interrupts;
 use crate::kinds;
 use crate::port::Port;
 use crate::queues;
@@ -47,13 +48,17 @@ calls! {
 
     unsafe fn start(dev) "starting" {
         let mtu = dev.mtu();
-        dev.receiving().for_each(|queue| queue.set_mtu(mtu));
         // Nobody receives or sends at a port that is stopped.
-        dev.receiving().try_for_each(|queue| queue.start())?;
+        dev.receiving().filter(|queue| !queue.deferred).try_for_each(|queue| queue.start(mtu))?;
+        dev.sending().filter(|queue| !queue.deferred).try_for_each(|queue| queue.start())?;
         let queues = dev.work_queues();
         dev.port.start(&queues).inspect_err(|_| dev.port.stop())?;
-        info::watch_link(dev).inspect_err(|_| dev.port.stop())?;
-        dev.set_states(QUEUE_STARTED);
+        if dev.interrupts() & INTERRUPT_RX != 0 {
+            let made = Interrupts::new(dev.ethdev, (*dev.data).nb_rx_queues);
+            dev.port.interrupts = Some(made.inspect_err(|_| dev.port.stop())?);
+        }
+        info::watch(dev).inspect_err(|_| dev.port.stop())?;
+        dev.set_states(true);
         Ok(())
     }
 
@@ -71,9 +76,12 @@ unsafe extern "C" fn stop<C: Card>(dev: *mut EthDev) -> c_int {
             watch = dev.port.watch.take();
             // Nobody sends at a port that is stopped, and what was sent is to arrive.
             let until = Instant::now() + DRAIN;
-            dev.sending().for_each(|queue| queue.drain(until));
+            // It stops for the program even where the card is lost, which has stopped them already.
+            dev.sending().for_each(|queue| drop(queue.stop(until)));
             dev.port.stop();
-            dev.set_states(QUEUE_STOPPED);
+            dev.receiving().for_each(|queue| drop(queue.stop()));
+            dev.port.interrupts = None;
+            dev.set_states(false);
             Ok(())
         })
     };
@@ -91,9 +99,7 @@ pub unsafe extern "C" fn close<C: Card>(dev: *mut EthDev) -> c_int {
     unsafe {
         stop::<C>(dev);
         let closed = with::<C>(dev, "closing", |dev| {
-            let data = dev.data;
-            (0..(*data).nb_rx_queues).for_each(|n| release::<RxQueue<C>>((*data).rx_queues, n));
-            (0..(*data).nb_tx_queues).for_each(|n| release::<TxQueue<C>>((*data).tx_queues, n));
+            release_all(dev);
             Ok(())
         });
         let port = std::mem::replace(&mut (*EthDev::data(dev)).dev_private, std::ptr::null_mut());
@@ -104,11 +110,32 @@ pub unsafe extern "C" fn close<C: Card>(dev: *mut EthDev) -> c_int {
     }
 }
 
-/// Refuses a queue that is to be started apart from its port.
-fn with_its_port(deferred_start: u8) -> Result<(), Error> {
-    match deferred_start {
-        0 => Ok(()),
-        _ => Err(Error::Unsupported("starting a queue apart from its port")),
+/// Frees the queues that are still there.
+///
+/// # Safety
+/// No thread may use them.
+unsafe fn release_all<C: Card>(dev: &mut Dev<'_, C>) {
+    let data = dev.data;
+    // SAFETY: as the caller promises: ethdev's arrays.
+    unsafe {
+        (0..(*data).nb_rx_queues).for_each(|n| release::<RxQueue<C>>((*data).rx_queues, n));
+        (0..(*data).nb_tx_queues).for_each(|n| release::<TxQueue<C>>((*data).tx_queues, n));
+    }
+}
+
+/// `dev_reset`: the port begins again as `open` gives it, without queues and rules. ethdev has stopped it, and restores addresses
+/// and modes when it is started.
+///
+/// # Safety
+/// Called by ethdev for a device of this driver, whose queues are not used any more.
+pub unsafe fn reset<C: Card>(dev: *mut EthDev, open: impl FnOnce() -> Result<Port<C>, Error>) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe {
+        with::<C>(dev, "resetting", |dev| {
+            release_all(dev);
+            *dev.port = open()?;
+            Ok(())
+        })
     }
 }
 
@@ -117,20 +144,19 @@ calls! {
         dev, queue: u16, size: u16, _socket: u32, conf: *const RxConf, pool: *mut Mempool,
     ) "a receive queue" {
         // SAFETY: ethdev calls it with a pool of mbufs, which the program keeps as long as the queue.
-        with_its_port((*conf).deferred_start)?;
         // Those that all have, and its own.
-        let offloads = dev.rx_offloads() | (*conf).offloads;
+        let asked = (dev.rx_offloads() | (*conf).offloads, (*conf).deferred_start != 0);
         let place = ((*EthDevData::more(dev.data)).port_id, size);
-        let made = RxQueue::new(&dev.port.device, &dev.port.pd, pool, place, offloads)?;
+        let made = RxQueue::new(&dev.port.device, &dev.port.pd, pool, place, asked)?;
         *(*dev.data).rx_queues.add(usize::from(queue)) = Box::into_raw(Box::new(made)).cast();
-        Ok(())
+        let queues = dev.work_queues();
+        dev.port.requeue(&queues).inspect_err(|_| release::<RxQueue<C>>((*dev.data).rx_queues, queue))
     }
 
     unsafe fn tx_setup(dev, queue: u16, size: u16, _socket: u32, conf: *const TxConf) "a transmit queue" {
         // SAFETY: ethdev calls it for a queue within its array.
-        with_its_port((*conf).deferred_start)?;
-        let offloads = dev.tx_offloads() | (*conf).offloads;
-        let made = TxQueue::new(&dev.port.device, &dev.port.pd, dev.port.number, size, offloads)?;
+        let asked = (dev.tx_offloads() | (*conf).offloads, (*conf).deferred_start != 0);
+        let made = TxQueue::new(&dev.port.device, &dev.port.pd, dev.port.number, size, asked)?;
         *(*dev.data).tx_queues.add(usize::from(queue)) = Box::into_raw(Box::new(made)).cast();
         Ok(())
     }
@@ -256,8 +282,14 @@ impl EthDevOps {
             vlan_filter_set: Some(vlan_filter_set::<C>),
             vlan_strip_queue_set: Some(vlan_strip_queue_set::<C>),
             vlan_offload_set: Some(vlan_offload_set::<C>),
+            rx_queue_start: Some(queues::rx_start::<C>),
+            rx_queue_stop: Some(queues::rx_stop::<C>),
+            tx_queue_start: Some(queues::tx_start::<C>),
+            tx_queue_stop: Some(queues::tx_stop::<C>),
             rx_queue_setup: Some(rx_setup::<C>),
             rx_queue_release: Some(rx_release::<C>),
+            rx_queue_intr_enable: Some(queues::rx_interrupt_on::<C>),
+            rx_queue_intr_disable: Some(queues::rx_interrupt_off::<C>),
             tx_queue_setup: Some(tx_setup::<C>),
             tx_queue_release: Some(tx_release::<C>),
             tx_done_cleanup: Some(tx::cleanup),

@@ -10,7 +10,8 @@ use crate::abi::ethdev::Mac;
 use crate::flow;
 use crate::flow::action::Actions;
 use crate::flow::rules::{Queues, Rules};
-use crate::spread::{Group, Spread, ENTRIES};
+use crate::interrupts::Interrupts;
+use crate::spread::{Group, Receiving, Spread, ENTRIES};
 use crate::watch::Watch;
 
 /// The address of everybody.
@@ -89,8 +90,10 @@ pub struct Port<C: Card> {
     /// The rules of the program.
     pub flows: Rules<C>,
     filters: BTreeMap<(Filter, bool), Flow<C>>,
-    /// Who tells the program of changes of the link, while the port is started and asked to.
+    /// Who takes the card's events, while the port is started and the program wants to know of some.
     pub watch: Option<Watch>,
+    /// What is rung when frames come, while the port is started and the program asked for that.
+    pub interrupts: Option<Interrupts>,
     /// What the rules give frames to, while the port is started.
     group: Option<Group<C>>,
 }
@@ -110,6 +113,7 @@ impl<C: Card> Port<C> {
             flows: Rules::default(),
             filters: BTreeMap::new(),
             watch: None,
+            interrupts: None,
             group: None,
         })
     }
@@ -129,7 +133,7 @@ impl<C: Card> Port<C> {
     }
 
     /// From now on the work queues receive what the port is to receive, and what the program's rules name.
-    pub fn start(&mut self, queues: &[Arc<Qp<C>>]) -> Result<()> {
+    pub fn start(&mut self, queues: &Receiving<C>) -> Result<()> {
         if queues.is_empty() {
             return Ok(());
         }
@@ -140,7 +144,7 @@ impl<C: Card> Port<C> {
 
     /// The work queues receive what the port is to receive, spread as is set. Also while they do so already in another way:
     /// then all frames go to one of them until the rules are exchanged, as it gets one copy of a frame that two rules give it.
-    fn receive(&mut self, queues: &[Arc<Qp<C>>]) -> Result<()> {
+    fn receive(&mut self, queues: &Receiving<C>) -> Result<()> {
         let all = self.spread.queues(queues)?;
         let meanwhile = match &self.group {
             Some(_) => vec![all[0].clone(); ENTRIES],
@@ -188,7 +192,7 @@ impl<C: Card> Port<C> {
 
     /// Changes the hash, at once if it is started. After an error it is as before; a card that is lost in the last step leaves all
     /// frames with one queue.
-    pub fn rehash(&mut self, key: Option<[u8; HASH_KEY]>, kinds: u64, queues: &[Arc<Qp<C>>]) -> Result<()> {
+    pub fn rehash(&mut self, key: Option<[u8; HASH_KEY]>, kinds: u64, queues: &Receiving<C>) -> Result<()> {
         let before = (self.spread.key, self.spread.kinds);
         (self.spread.key, self.spread.kinds) = (key.unwrap_or(before.0), kinds);
         if self.group.is_none() {
@@ -198,11 +202,18 @@ impl<C: Card> Port<C> {
     }
 
     /// Changes the redirection table. That of a port that is started changes between two frames; else its queues may be to come.
-    pub fn redirect(&mut self, entries: [u16; ENTRIES], queues: &[Arc<Qp<C>>]) -> Result<()> {
+    pub fn redirect(&mut self, entries: [u16; ENTRIES], queues: &Receiving<C>) -> Result<()> {
         let before = std::mem::replace(&mut self.spread.entries, entries);
         let Some(group) = &self.group else { return Ok(()) };
         let changed = self.spread.queues(queues).and_then(|all| group.table.modify(&all));
         changed.inspect_err(|_| self.spread.entries = before)
+    }
+
+    /// A receive queue was made anew, at once if the port is started: it gets what the old one got.
+    pub fn requeue(&mut self, queues: &Receiving<C>) -> Result<()> {
+        let Some(group) = &self.group else { return Ok(()) };
+        group.table.modify(&self.spread.queues(queues)?)?;
+        self.flows.requeue(queues)
     }
 
     /// Adds a rule of the program, whose frames go to some of these work queues. Gives its handle.
@@ -211,7 +222,7 @@ impl<C: Card> Port<C> {
         priority: u32,
         rule: FlowContext,
         actions: Actions,
-        queues: &[Arc<Qp<C>>],
+        queues: &Receiving<C>,
     ) -> flow::Result<usize> {
         let Port { device, pd, spread, flows, group, .. } = self;
         let queues = group.as_ref().map(|_| Queues { device, pd, spread, queues });

@@ -16,24 +16,22 @@ pub struct RawQp<C: Card> {
 }
 
 impl<C: Card> RawQp<C> {
-    /// One at the card's port that is ready to send, and may cut TCP into frames.
+    /// One for the card's port, which sends from its [start](Self::restart) on and may cut TCP into frames.
     pub fn new(device: &Arc<Device<C>>, pd: &Arc<Pd<C>>, port: u8, caps: QpCaps, tso: bool) -> Result<Self> {
         let cq = device.create_cq(caps.max_send_wr + 1, 0)?;
         let offloads = Offloads { tso, ..Offloads::default() };
         let init = QpInit { offloads, ..QpInit::new(QpType::RAW_PACKET, &cq, caps) };
-        let raw = RawQp { qp: pd.create_qp(&init)?, cq, port };
-        raw.ready()?;
-        Ok(raw)
+        Ok(RawQp { qp: pd.create_qp(&init)?, cq, port })
     }
 
-    /// From RESET to RTS.
-    fn ready(&self) -> Result<()> {
-        self.qp.bring_up(&QpAttr { port: self.port, ..QpAttr::default() })
+    /// Sends nothing any more. Nothing that was posted completes.
+    pub fn stop(&self) -> Result<()> {
+        self.qp.step(&QpAttr { state: QpState::RESET, ..QpAttr::default() })
     }
 
-    /// Begins again with empty queues, after an error. Nothing that was posted completes any more.
+    /// Begins, or begins again, with empty queues.
     pub fn restart(&self) -> Result<()> {
-        self.qp.step(&QpAttr { state: QpState::RESET, ..QpAttr::default() })?;
-        self.ready()
+        self.stop()?;
+        self.qp.bring_up(&QpAttr { port: self.port, ..QpAttr::default() })
     }
 }

@@ -37,10 +37,15 @@ pub struct RxQueue<C: Card> {
     /// Bytes of the longest frame that the program wants.
     longest: AtomicU32,
     counters: Arc<Counters>,
-    pool: *mut Mempool,
-    room: u16,
-    size: u16,
+    /// Where its mbufs are from.
+    pub pool: *mut Mempool,
+    /// Bytes of an mbuf for data.
+    pub room: u16,
+    /// How many places it has.
+    pub size: u16,
     offloads: AtomicU64,
+    /// It starts apart from its port.
+    pub deferred: bool,
 }
 
 /// The places of a receive queue: each has a slot.
@@ -64,7 +69,7 @@ struct Places<C: Card> {
 
 impl<C: Card> RxQueue<C> {
     /// Makes one with `size` places, for port number `port` of DPDK, and with what was `asked` for, bits of
-    /// `RTE_ETH_RX_OFFLOAD_*`. It takes frames from its [start](Self::start) on.
+    /// `RTE_ETH_RX_OFFLOAD_*`. It takes frames from its [start](Self::start) on, which is that of the port unless it is `deferred`.
     ///
     /// # Safety
     /// `pool` must be a live pool of mbufs, which outlives the queue.
@@ -73,7 +78,7 @@ impl<C: Card> RxQueue<C> {
         pd: &Arc<Pd<C>>,
         pool: *mut Mempool,
         (port, size): (u16, u16),
-        asked: u64,
+        (asked, deferred): (u64, bool),
     ) -> Result<Self> {
         let (strip_vlan, scatter_fcs) = (asked & RX_VLAN_STRIP != 0, asked & RX_KEEP_CRC != 0);
         let offloads = Offloads { strip_vlan, scatter_fcs, ..Offloads::default() };
@@ -100,19 +105,28 @@ impl<C: Card> RxQueue<C> {
         };
         let (places, longest) = (UnsafeCell::new(places), AtomicU32::new(0));
         let offloads = AtomicU64::new(asked);
-        Ok(RxQueue { wq, cq, places, longest, counters, pool, room, size, offloads })
+        Ok(RxQueue { wq, cq, places, longest, counters, pool, room, size, offloads, deferred })
     }
 
     /// Begins with all places posted, and nothing that was received before.
     ///
     /// # Safety
     /// No thread receives at the same time.
-    pub unsafe fn start(&self) -> Result<()> {
+    pub unsafe fn start(&self, mtu: u16) -> Result<()> {
+        self.set_mtu(mtu);
         // SAFETY: as the caller promises.
         let places = unsafe { &mut *self.places.get() };
         places.empty(&self.wq)?;
         places.post(&self.wq);
         Ok(())
+    }
+
+    /// Takes nothing any more. What waits is dropped.
+    ///
+    /// # Safety
+    /// As [`start`](Self::start).
+    pub unsafe fn stop(&self) -> Result<()> {
+        to(&self.wq, QpState::RESET)
     }
 
     /// From now on what is longer than this MTU is dropped, as an error: the program has no room for it.
@@ -123,16 +137,6 @@ impl<C: Card> RxQueue<C> {
     /// Its work queue, which an indirection table names.
     pub fn wq(&self) -> &Arc<Qp<C>> {
         &self.wq
-    }
-
-    /// Where its mbufs are from.
-    pub fn pool(&self) -> *mut Mempool {
-        self.pool
-    }
-
-    /// Bytes of an mbuf for data.
-    pub fn room(&self) -> u16 {
-        self.room
     }
 
     /// What is asked of it: bits of `RTE_ETH_RX_OFFLOAD_*`.
@@ -150,14 +154,20 @@ impl<C: Card> RxQueue<C> {
         Ok(())
     }
 
-    /// How many places it has.
-    pub fn size(&self) -> u16 {
-        self.size
-    }
-
     /// How many frames wait in it.
     pub fn waiting(&self) -> u32 {
         self.cq.waiting().min(self.size.into())
+    }
+
+    /// The number of its completion queue, as events name it.
+    pub fn cqn(&self) -> u32 {
+        self.cq.cqn()
+    }
+
+    /// Has an event raised for the next frame. True if one waits already.
+    pub fn tell(&self) -> bool {
+        self.cq.arm(false);
+        self.cq.waiting() != 0
     }
 
     /// What went through it.

@@ -44,17 +44,36 @@ pub fn group<C: Card>(
     queues: &[Arc<Qp<C>>],
     kinds: u64,
     key: &[u8; HASH_KEY],
-) -> Result<Arc<Qp<C>>> {
+) -> Result<Group<C>> {
+    let table = device.create_table(&evenly(queues))?;
+    Ok(Group { qp: pd.create_hash_qp(&table, fields(kinds), key)?, table })
+}
+
+/// The entries of a table that spreads frames evenly over these queues.
+pub fn evenly<C: Card>(queues: &[Arc<Qp<C>>]) -> Vec<Arc<Qp<C>>> {
     // A table has a power of two: a larger one is more even.
     let entries = match queues.len() {
         exactly if exactly.is_power_of_two() => exactly,
         other => (4 * other.next_power_of_two()).clamp(ENTRIES, MOST_ENTRIES),
     };
-    let all: Vec<_> = queues.iter().cycle().take(entries).cloned().collect();
-    pd.create_hash_qp(&device.create_table(&all)?, fields(kinds), key)
+    queues.iter().cycle().take(entries).cloned().collect()
 }
 
-/// What gives the frames of a port's rules to its queues, while the port is started.
+/// The receive queues of a port by their numbers, those that are there.
+pub type Receiving<C> = [Option<Arc<Qp<C>>>];
+
+/// The queues of these numbers.
+pub fn numbered<C: Card>(queues: &Receiving<C>, numbers: &[u16]) -> Result<Vec<Arc<Qp<C>>>> {
+    let queue = |&n: &u16| {
+        let queue = queues.get(usize::from(n)).cloned().flatten();
+        queue.ok_or_else(|| {
+            Error::Invalid(format!("there is no receive queue {n}: the port has {}", queues.len()))
+        })
+    };
+    numbers.iter().map(queue).collect()
+}
+
+/// What gives frames to queues.
 pub struct Group<C: Card> {
     /// What the rules name.
     pub qp: Arc<Qp<C>>,
@@ -85,12 +104,8 @@ impl Spread {
     }
 
     /// The work queue of each entry.
-    pub fn queues<C: Card>(&self, queues: &[Arc<Qp<C>>]) -> Result<Vec<Arc<Qp<C>>>> {
-        let queue = |&n: &u16| queues.get(usize::from(n)).cloned();
-        let all: Option<Vec<_>> = self.entries.iter().map(queue).collect();
-        all.ok_or_else(|| {
-            Error::Invalid(format!("the redirection table names a queue beyond the {}", queues.len()))
-        })
+    pub fn queues<C: Card>(&self, queues: &Receiving<C>) -> Result<Vec<Arc<Qp<C>>>> {
+        numbered(queues, &self.entries)
     }
 
     /// A group that has these queues in its table, with the hash that is set now.

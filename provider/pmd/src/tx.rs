@@ -38,6 +38,8 @@ pub struct TxQueue<C: Card> {
     /// Slots.
     size: u32,
     offloads: u64,
+    /// It starts apart from its port.
+    pub deferred: bool,
     /// Head and tail of [`Sent`] after the last burst, for everybody.
     span: AtomicU64,
 }
@@ -64,13 +66,14 @@ struct Sent<C: Card> {
 }
 
 impl<C: Card> TxQueue<C> {
-    /// Makes one for so many frames at the card's port, with what was asked for, bits of `RTE_ETH_TX_OFFLOAD_*`.
+    /// Makes one for so many frames at the card's port, with what was asked for, bits of `RTE_ETH_TX_OFFLOAD_*`. It sends from
+    /// its [start](Self::start) on, which is that of the port unless it is `deferred`.
     pub fn new(
         device: &Arc<Device<C>>,
         pd: &Arc<Pd<C>>,
         card_port: u8,
         size: u16,
-        offloads: u64,
+        (offloads, deferred): (u64, bool),
     ) -> Result<Self> {
         let tso = offloads & TX_TCP_TSO != 0;
         let size = u32::from(size).next_power_of_two();
@@ -93,7 +96,7 @@ impl<C: Card> TxQueue<C> {
             marks: vec![Posted::default(); size as usize].into(),
         };
         let (sent, span) = (UnsafeCell::new(sent), AtomicU64::new(0));
-        Ok(TxQueue { raw, sent, counters, size, offloads, span })
+        Ok(TxQueue { raw, sent, counters, size, offloads, deferred, span })
     }
 
     /// How many frames it has room for.
@@ -157,11 +160,16 @@ impl<C: Card> TxQueue<C> {
         self.span.store(u64::from(sent.head) << 32 | u64::from(sent.tail), Ordering::Relaxed);
     }
 
-    /// Waits until what was posted is sent. What has not left by then is dropped and counted.
+    /// From now on it sends.
+    pub fn start(&self) -> Result<()> {
+        self.raw.restart()
+    }
+
+    /// Waits until what was posted is sent. What has not left by then is dropped and counted. Then it sends no more.
     ///
     /// # Safety
     /// No thread sends.
-    pub unsafe fn drain(&self, until: Instant) {
+    pub unsafe fn stop(&self, until: Instant) -> Result<()> {
         // SAFETY: as the caller promises.
         let sent = unsafe { &mut *self.sent.get() };
         sent.reap(&self.raw);
@@ -174,6 +182,7 @@ impl<C: Card> TxQueue<C> {
             sent.reap(&self.raw);
         }
         self.note(sent);
+        self.raw.stop()
     }
 }
 

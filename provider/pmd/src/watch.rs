@@ -1,12 +1,14 @@
-//! A thread that tells the program when the link changes (`RTE_ETH_EVENT_INTR_LSC`), while a port is started that was asked to.
+//! A thread that takes the card's events while a port is started: it rings where frames have come, and looks after the link.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::thread::{current, Builder, JoinHandle};
 use std::time::Duration;
 
-use driver::{Card, Device, Error, Result};
+use driver::{Card, Device, Error, Event, Result};
 use verbena::verbs::events::with_signals_blocked;
+
+use crate::interrupts::Bells;
 
 /// How soon the thread sees that it is to end.
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
@@ -18,31 +20,33 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Calls `tell` with the speed in Mb/s and the state of a port's link whenever it is no more as it `is_up`.
+    /// Rings `bells` when frames come that were asked for, and calls `look` when anything else may have happened.
     pub fn start<C: Card>(
         device: Arc<Device<C>>,
-        port: u8,
-        mut is_up: bool,
-        mut tell: impl FnMut(u32, bool) + Send + 'static,
+        bells: Option<Arc<Bells>>,
+        mut look: impl FnMut(&Device<C>) -> Result<()> + Send + 'static,
     ) -> Result<Watch> {
         let ends = Arc::<AtomicBool>::default();
         let ended = ends.clone();
+        let mut step = move |bells: Option<&Bells>| {
+            while let Some(event) = device.next_event(Duration::ZERO)? {
+                if let (Event::Completion { cqn }, Some(bells)) = (event, bells) {
+                    bells.ring(cqn);
+                }
+            }
+            look(&device)?;
+            device.wait_for_event(LOOKS_EVERY)
+        };
         let run = move || {
             while !ended.load(Ordering::Acquire) {
-                // What happened does not matter, and a card that fails is told where packets are sent and received.
-                while let Ok(Some(_)) = device.next_event(Duration::ZERO) {}
-                let Ok(info) = device.query_port(port) else { return };
-                if info.link_up != is_up {
-                    is_up = info.link_up;
-                    tell(info.speed_mbps, is_up);
-                }
-                if device.wait_for_event(LOOKS_EVERY).is_err() {
-                    return;
+                if step(bells.as_deref()).is_err() {
+                    // A card that fails is told where packets are sent and received, by threads that are awake.
+                    return bells.iter().for_each(|bells| bells.ring_all());
                 }
             }
         };
-        let thread = with_signals_blocked(|| Builder::new().name("verbena-link".into()).spawn(run))
-            .map_err(|error| Error::Invalid(format!("no thread for the link's changes: {error}")))?;
+        let thread = with_signals_blocked(|| Builder::new().name("verbena-events".into()).spawn(run))
+            .map_err(|error| Error::Invalid(format!("no thread for the card's events: {error}")))?;
         Ok(Watch { ends, thread: Some(thread) })
     }
 }

@@ -59,9 +59,43 @@ impl Dpdk {
             need(name);
             return vec![name.to_owned()];
         };
-        let [loader, libraries, program] =
-            ["lib64/ld-linux-x86-64.so.2", "lib/x86_64-linux-gnu", &format!("bin/{name}")]
-                .map(|path| root.join("usr").join(path).display().to_string());
+        self.words(&root.join("usr/bin").join(name))
+    }
+
+    /// Compiles `tests/c/<name>.c`, a program of it, into a directory. Gives the words that start it.
+    pub fn compiled(&self, into: &Path, name: &str) -> Vec<String> {
+        let of = |path: &str| self.root.as_deref().unwrap_or(Path::new("/")).join("usr").join(path);
+        let program = into.join(name);
+        let mut cc = Command::new("cc");
+        cc.args([
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-O2",
+            "-pthread",
+            "-march=corei7",
+            "-include",
+            "rte_config.h",
+        ]);
+        for headers in ["include/dpdk", "include/x86_64-linux-gnu/dpdk"] {
+            cc.arg("-isystem").arg(of(headers));
+        }
+        cc.arg("-o").arg(&program).arg(repository().join("tests/c").join(format!("{name}.c")));
+        // An unpacked one has a C library of its own.
+        cc.arg("-Wl,--allow-shlib-undefined").arg("-L").arg(of("lib/x86_64-linux-gnu"));
+        let output = cc.args(["-lrte_ethdev", "-lrte_mempool", "-lrte_mbuf", "-lrte_eal"]).output();
+        let output = output.expect("a C compiler");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "apt-get install libdpdk-dev, or: tests/setup: {said}");
+        self.words(&program)
+    }
+
+    /// The words that start a program of it.
+    fn words(&self, program: &Path) -> Vec<String> {
+        let program = program.display().to_string();
+        let Some(root) = &self.root else { return vec![program] };
+        let [loader, libraries] = ["lib64/ld-linux-x86-64.so.2", "lib/x86_64-linux-gnu"]
+            .map(|path| root.join("usr").join(path).display().to_string());
         // Drivers that the program is linked with, from where EAL loads them, too: as two files they would be two.
         let libraries = format!("/{DRIVERS}/pmds-25.0:{libraries}");
         vec![loader, "--library-path".to_owned(), libraries, program]

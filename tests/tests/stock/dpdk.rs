@@ -2,6 +2,7 @@
 
 mod addresses;
 mod flow;
+mod interrupts;
 mod locks;
 mod offloads;
 mod pause;

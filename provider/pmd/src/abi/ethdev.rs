@@ -11,12 +11,12 @@ use super::vdev::Device;
 pub const AUTOFILL_QUEUE_XSTATS: u32 = 1 << 6;
 /// `RTE_ETH_DEV_INTR_LSC`: the driver tells when the link changes.
 pub const TELLS_LINK: u32 = 1 << 1;
+/// `intr_conf.lsc`: the program wants to be told when the link changes.
+pub const INTERRUPT_LINK: u32 = 1 << 0;
+/// `intr_conf.rxq`: it wants interrupts of receive queues.
+pub const INTERRUPT_RX: u32 = 1 << 1;
 /// `RTE_ETH_EVENT_INTR_LSC`.
 pub const LINK_CHANGED: c_int = 1;
-/// `RTE_ETH_QUEUE_STATE_STARTED`.
-pub const QUEUE_STARTED: u8 = 1;
-/// `RTE_ETH_QUEUE_STATE_STOPPED`.
-pub const QUEUE_STOPPED: u8 = 0;
 /// `RTE_ETHDEV_QUEUE_STAT_CNTRS`: queues with counters of their own in [`Stats`].
 pub const QUEUE_COUNTERS: usize = 16;
 
@@ -66,6 +66,15 @@ impl EthDev {
         }
     }
 
+    /// Says by which handle of EAL programs wait for its interrupts (`intr_handle`, behind `device`).
+    ///
+    /// # Safety
+    /// `dev` must be a device of ethdev, at which no thread waits.
+    pub unsafe fn interrupts_by(dev: *mut EthDev, handle: *mut c_void) {
+        // SAFETY: as the caller promises.
+        unsafe { *dev.byte_add(layout().device + size_of::<usize>()).cast() = handle }
+    }
+
     /// Says what a descriptor of a transmit queue is for.
     ///
     /// # Safety
@@ -79,7 +88,8 @@ impl EthDev {
 /// Start of `struct rte_eth_dev_data`, as far as it is the same in all releases.
 #[repr(C)]
 pub struct EthDevData {
-    name: [c_char; 64],
+    /// Name of the device.
+    pub name: [c_char; 64],
     /// Receive queues, as the driver gave them.
     pub rx_queues: *mut *mut c_void,
     /// Transmit queues.
@@ -111,7 +121,7 @@ pub struct EthDevData {
 #[repr(C)]
 pub struct EthDevMore {
     conf: [u8; 2112],
-    /// Interrupts that were asked for: bit 0 that of the link (`lsc`).
+    /// Interrupts that were asked for: [`INTERRUPT_LINK`], [`INTERRUPT_RX`].
     pub interrupts: u32,
     conf_end: u32,
     /// Bytes of the longest packet without Ethernet header.
@@ -126,7 +136,7 @@ pub struct EthDevMore {
     /// Number of the port.
     pub port_id: u16,
     modes: u8,
-    /// Of each receive queue.
+    /// Of each receive queue, whether it is started (`RTE_ETH_QUEUE_STATE_STARTED`).
     pub rx_queue_state: [u8; 1024],
     /// Of each transmit queue.
     pub tx_queue_state: [u8; 1024],
@@ -234,6 +244,7 @@ pub struct FlowControl {
 type Call = unsafe extern "C" fn(*mut EthDev) -> c_int;
 type RxSetup = unsafe extern "C" fn(*mut EthDev, u16, u16, u32, *const RxConf, *mut Mempool) -> c_int;
 type TxSetup = unsafe extern "C" fn(*mut EthDev, u16, u16, u32, *const TxConf) -> c_int;
+type OfQueue = unsafe extern "C" fn(*mut EthDev, u16) -> c_int;
 type Release = unsafe extern "C" fn(*mut EthDev, u16);
 
 /// `struct eth_dev_ops` of 22.11: the functions of a driver. What is zero, ethdev refuses as not supported.
@@ -249,7 +260,8 @@ pub struct EthDevOps {
     pub(crate) gap_24: [usize; 2],
     /// Frees all.
     pub dev_close: Option<Call>,
-    pub(crate) gap_48: [usize; 1],
+    /// Begins again as a device that was just found, while it is stopped.
+    pub dev_reset: Option<Call>,
     /// Reads the link's state.
     pub link_update: Option<unsafe extern "C" fn(*mut EthDev, c_int) -> c_int>,
     pub(crate) gap_64: [usize; 1],
@@ -299,12 +311,23 @@ pub struct EthDevOps {
     pub vlan_strip_queue_set: Option<unsafe extern "C" fn(*mut EthDev, u16, c_int)>,
     /// Some of the offloads of VLAN tags have changed: bits of `RTE_ETH_VLAN_*_MASK`.
     pub vlan_offload_set: Option<unsafe extern "C" fn(*mut EthDev, c_int) -> c_int>,
-    pub(crate) gap_288: [usize; 5],
+    pub(crate) gap_288: [usize; 1],
+    /// Starts a receive queue apart from its port.
+    pub rx_queue_start: Option<OfQueue>,
+    /// Stops one.
+    pub rx_queue_stop: Option<OfQueue>,
+    /// Starts a transmit queue.
+    pub tx_queue_start: Option<OfQueue>,
+    /// Stops one.
+    pub tx_queue_stop: Option<OfQueue>,
     /// Makes a receive queue.
     pub rx_queue_setup: Option<RxSetup>,
     /// Frees it.
     pub rx_queue_release: Option<Release>,
-    pub(crate) gap_344: [usize; 2],
+    /// Has a receive queue tell when a frame comes.
+    pub rx_queue_intr_enable: Option<OfQueue>,
+    /// Ends that.
+    pub rx_queue_intr_disable: Option<OfQueue>,
     /// Makes a transmit queue.
     pub tx_queue_setup: Option<TxSetup>,
     /// Frees it.

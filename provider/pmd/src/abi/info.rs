@@ -28,6 +28,8 @@ pub const TX_MULTI_SEGS: u64 = 1 << 15;
 /// `RTE_ETH_LINK_SPEED_10G`.
 pub const SPEED_10G: u32 = 1 << 8;
 
+/// `RTE_ETH_DEV_CAPA_RUNTIME_{RX,TX}_QUEUE_SETUP`: queues that are stopped can be made anew while the port is started.
+pub const MAKES_QUEUES: u64 = 0b11;
 /// `RTE_ETH_DEV_CAPA_FLOW_RULE_KEEP`: flow rules stay while the port is stopped.
 pub const KEEPS_RULES: u64 = 1 << 3;
 

@@ -59,6 +59,27 @@ dpdk::functions! {
     /// Tells the program of an event of a device (`RTE_ETH_EVENT_*`).
     fn rte_eth_dev_callback_process(dev: *mut EthDev, event: c_int, about: *mut c_void) -> c_int;
 
+    /// A handle for interrupts of a device; null when there is no memory.
+    fn rte_intr_instance_alloc(flags: u32) -> *mut c_void;
+    /// Frees it.
+    fn rte_intr_instance_free(handle: *mut c_void);
+    /// Says of what kind it is.
+    fn rte_intr_type_set(handle: *mut c_void, kind: c_int) -> c_int;
+    /// Says how many bytes EAL reads from a descriptor on which it has waited.
+    fn rte_intr_efd_counter_size_set(handle: *mut c_void, bytes: u8) -> c_int;
+    /// Says how many descriptors of queues it has.
+    fn rte_intr_nb_efd_set(handle: *mut c_void, count: c_int) -> c_int;
+    /// Gives it the descriptor of one.
+    fn rte_intr_efds_index_set(handle: *mut c_void, queue: c_int, fd: c_int) -> c_int;
+    /// Makes room for the vectors of so many queues.
+    fn rte_intr_vec_list_alloc(handle: *mut c_void, name: *const c_char, count: c_int) -> c_int;
+    /// Gives it the vector of one.
+    fn rte_intr_vec_list_index_set(handle: *mut c_void, queue: c_int, vector: c_int) -> c_int;
+    /// Frees that room.
+    fn rte_intr_vec_list_free(handle: *mut c_void);
+    /// Has nobody wait for its descriptors any more.
+    fn rte_intr_free_epoll_fd(handle: *mut c_void);
+
     /// Zeroed memory that `rte_free` frees.
     fn rte_zmalloc(kind: *const c_char, bytes: usize, align: u32) -> *mut c_void;
     /// Frees mbufs with all their segments.

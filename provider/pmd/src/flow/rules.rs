@@ -4,13 +4,13 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Weak};
 
-use driver::{Card, Device, Error, Flow, FlowCount, Pd, Qp};
+use driver::{Card, Device, Error, Flow, FlowCount, Pd, Qp, Table};
 use fpga_regs::FlowContext;
 
 use super::action::{Actions, Target};
 use super::{Refusal, Result};
 use crate::abi::flow::Cause;
-use crate::spread::{group, Spread};
+use crate::spread::{evenly, group, numbered, Receiving, Spread};
 
 /// Sets of fields that rules of one priority may ask for.
 const SHAPES: usize = 256;
@@ -43,8 +43,11 @@ pub struct Queues<'a, C: Card> {
     /// How the port spreads frames, whose key is that of rules which are made now and have none.
     pub spread: &'a Spread,
     /// The work queues of the port's receive queues.
-    pub queues: &'a [Arc<Qp<C>>],
+    pub queues: &'a Receiving<C>,
 }
+
+/// A queue pair and its table, while rules have them.
+type Known<C> = (Weak<Qp<C>>, Weak<Table<C>>);
 
 /// The rules of a port, by their handles.
 pub struct Rules<C: Card> {
@@ -54,8 +57,8 @@ pub struct Rules<C: Card> {
     known: HashSet<[u8; FlowContext::BYTES]>,
     /// The place of each shape of a priority, and how many rules have it.
     shapes: HashMap<(u32, Shape), (u8, usize)>,
-    /// Queue pairs of targets that rules have.
-    groups: HashMap<Target, Weak<Qp<C>>>,
+    /// Queue pairs and tables of targets that rules have.
+    groups: HashMap<Target, Known<C>>,
 }
 
 impl<C: Card> Default for Rules<C> {
@@ -152,7 +155,7 @@ impl<C: Card> Rules<C> {
         if let Target::Queues { key, .. } = &mut target {
             key.get_or_insert(queues.spread.key);
         }
-        if let Some(qp) = self.groups.get(&target).and_then(Weak::upgrade) {
+        if let Some(qp) = self.groups.get(&target).and_then(|(qp, _)| qp.upgrade()) {
             return qp.create_flow(context);
         }
         let (numbers, kinds, key) = match &target {
@@ -160,16 +163,22 @@ impl<C: Card> Rules<C> {
             Target::Drop => (&[0][..], 0, None),
             Target::Queues { queues, kinds, key } => (&queues[..], *kinds, *key),
         };
-        let queue = |&n: &u16| queues.queues.get(usize::from(n)).cloned();
-        let all: Option<Vec<_>> = numbers.iter().map(queue).collect();
-        let all = all.ok_or_else(|| {
-            Error::Invalid(format!("{numbers:?}: the port has {} receive queues", queues.queues.len()))
-        })?;
-        let qp = group(queues.device, queues.pd, &all, kinds, &key.unwrap_or(queues.spread.key))?;
-        let flow = qp.create_flow(context)?;
-        self.groups.retain(|_, qp| qp.strong_count() != 0);
-        self.groups.insert(target, Arc::downgrade(&qp));
+        let all = numbered(queues.queues, numbers)?;
+        let made = group(queues.device, queues.pd, &all, kinds, &key.unwrap_or(queues.spread.key))?;
+        let flow = made.qp.create_flow(context)?;
+        self.groups.retain(|_, (qp, _)| qp.strong_count() != 0);
+        self.groups.insert(target, (Arc::downgrade(&made.qp), Arc::downgrade(&made.table)));
         Ok(flow)
+    }
+
+    /// A receive queue was made anew: it gets what the old one got.
+    pub fn requeue(&self, queues: &Receiving<C>) -> driver::Result<()> {
+        for (target, (_, table)) in &self.groups {
+            if let (Target::Queues { queues: numbers, .. }, Some(table)) = (target, table.upgrade()) {
+                table.modify(&evenly(&numbered(queues, numbers)?))?;
+            }
+        }
+        Ok(())
     }
 
     /// Ends a rule.

@@ -1,5 +1,6 @@
 //! What a program may ask of its queues.
 
+use super::flow::counter;
 use super::*;
 
 /// Frames that wait until they are taken.
@@ -128,4 +129,166 @@ fn mbufs_are_free_while_their_frames_wait() {
     let mut free = || pool(&testpmd.does("dump_mempool mb_pool_0")).1;
     tests::wait_for("not all mbufs come back", || free() == all);
     end(&net, [testpmd]);
+}
+
+/// Waits until a queue has received so many frames in all, and as many were dropped as no queue was there for.
+fn come(receiver: &mut Testpmd, queue: usize, count: usize, dropped: usize) {
+    let name = format!("rx_q{queue}_packets");
+    let counts = |receiver: &mut Testpmd| [counter(receiver, &name), counter(receiver, "rx_no_qp")];
+    let start = Instant::now();
+    while counts(receiver) != [count, dropped].map(|count| count as u64) {
+        assert!(
+            start.elapsed() < LIMIT,
+            "not {count} in queue {queue}, {dropped} dropped: {}",
+            receiver.said()
+        );
+    }
+}
+
+/// A receive queue is stopped while its port goes on: its frames are dropped and counted, and may go to another.
+#[test]
+pub fn receive_queues_start_and_stop_apart() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let options = ["-i", "--forward-mode=rxonly", "--rxq=2", "--txq=2", "--rss-ip"];
+    let mut receiver = Testpmd::start(&net, &["net_verbena1"], &options);
+    // Frames of no IP have no hash.
+    let [first, second] = [0, 1].map(|queue| format!("port config 0 rss reta (0,{queue})\n"));
+    receiver.does(&format!("{first}start"));
+    let mut sender = Sender::of(&net, &frames_for_card_1(FRAMES));
+    sender.sends();
+    come(&mut receiver, 0, FRAMES, 0);
+
+    receiver.does("stop\nport 0 rxq 0 stop\nstart");
+    let state = |receiver: &mut Testpmd, queue: usize| {
+        let said = receiver.does(&format!("show rxq info 0 {queue}"));
+        ["started", "stopped"].into_iter().find(|state| said.contains(&format!("Rx queue state: {state}")))
+    };
+    assert_eq!([0, 1].map(|queue| state(&mut receiver, queue)), [Some("stopped"), Some("started")]);
+    sender.sends();
+    come(&mut receiver, 0, FRAMES, FRAMES);
+    receiver.does(&second);
+    sender.sends();
+    come(&mut receiver, 1, FRAMES, FRAMES);
+    receiver.does(&first);
+    receiver.does("stop\nport 0 rxq 0 start\nstart");
+    assert_eq!(state(&mut receiver, 0), Some("started"));
+    sender.sends();
+    come(&mut receiver, 0, 2 * FRAMES, FRAMES);
+    // A stopped queue is started with its port.
+    receiver.does("stop\nport 0 rxq 0 stop\nport stop 0\nport start 0\nstart");
+    assert_eq!(state(&mut receiver, 0), Some("started"));
+    end(&net, [sender.testpmd, receiver]);
+}
+
+/// Queues are not started with their port if the program says so.
+#[test]
+pub fn queues_with_a_deferred_start_wait_for_it() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let mut receiver = Testpmd::start(&net, &["net_verbena1"], &["-i", "--forward-mode=rxonly"]);
+    let mut sender = Sender::of(&net, &frames_for_card_1(FRAMES));
+    for queue in ["rxq", "txq"] {
+        receiver.does(&format!("port stop 0\nport 0 {queue} 0 deferred_start on\nport start 0"));
+    }
+    let (mut came, mut dropped) = (0, 0);
+    // Also after the port was stopped while the queues were started.
+    for _ in 0..2 {
+        let said = receiver.does("show rxq info 0 0\nshow txq info 0 0");
+        for text in [
+            "RX deferred start: on",
+            "Rx queue state: stopped",
+            "TX deferred start: on",
+            "Tx queue state: stopped",
+        ] {
+            assert!(said.contains(text), "no {text:?}: {said}");
+        }
+        sender.sends();
+        dropped += FRAMES;
+        come(&mut receiver, 0, came, dropped);
+        let said =
+            receiver.does("port 0 rxq 0 start\nport 0 txq 0 start\nshow rxq info 0 0\nshow txq info 0 0");
+        for text in ["Rx queue state: started", "Tx queue state: started"] {
+            assert!(said.contains(text), "no {text:?}: {said}");
+        }
+        receiver.does("start");
+        sender.sends();
+        came += FRAMES;
+        come(&mut receiver, 0, came, dropped);
+        receiver.does("stop\nport stop 0\nport start 0");
+    }
+    end(&net, [sender.testpmd, receiver]);
+}
+
+/// A transmit queue sends nothing while it is stopped, and all that its program has afterwards.
+#[test]
+pub fn transmit_queues_start_and_stop_apart() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let mut receiver = Testpmd::start(&net, &["net_verbena1"], &["-i", "--forward-mode=rxonly"]);
+    receiver.does("start");
+    let mut sender = Sender::of(&net, &frames_for_card_1(FRAMES));
+    sender.sends();
+    let said =
+        sender.testpmd.does("stop\nport 1 txq 0 stop\nshow txq info 1 0\nport stop 0\nport start 0\nstart");
+    assert!(said.contains("Tx queue state: stopped"), "{said}");
+    let said = sender.testpmd.does("show port stats 1");
+    assert_eq!(last(&said, "TX-packets"), FRAMES as u64, "{said}");
+    sender.testpmd.does("stop\nport 1 txq 0 start");
+    sender.sends();
+    receiver.asks("show port stats 0", &format!("RX-packets: {} ", 2 * FRAMES));
+    end(&net, [sender.testpmd, receiver]);
+}
+
+/// A queue that is stopped is made anew while its port goes on, and gets what it got before, by the table and by rules.
+#[test]
+pub fn queues_are_made_anew_while_their_port_goes_on() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let options = ["-i", "--forward-mode=rxonly", "--rxq=2", "--txq=2"];
+    let mut receiver = Testpmd::start(&net, &["net_verbena1"], &options);
+    receiver.does(
+        "flow create 0 ingress pattern eth type is 0x88b6 / end actions rss queues 1 0 1 end / end\nstart",
+    );
+    let mut frames = frames_for_card_1(2 * FRAMES);
+    frames[..FRAMES].iter_mut().for_each(|frame| frame[13] = 0xb6);
+    let mut sender = Sender::of(&net, &frames);
+    // Of no IP: the first entry of each table.
+    sender.sends();
+    come(&mut receiver, 0, FRAMES, 0);
+    come(&mut receiver, 1, FRAMES, 0);
+    let mut anew = String::from("stop\n");
+    for queue in ["rxq 0", "rxq 1", "txq 1"] {
+        anew += &format!("port 0 {queue} stop\nport config 0 {queue} ring_size 128\nport 0 {queue} setup\nport 0 {queue} start\n");
+    }
+    let said =
+        receiver.does(&format!("{anew}start\nshow rxq info 0 0\nshow rxq info 0 1\nshow txq info 0 1"));
+    assert_eq!((said.matches("RXDs: 128").count(), said.matches("TXDs: 128").count()), (2, 1), "{said}");
+    sender.sends();
+    // New queues count anew.
+    come(&mut receiver, 0, FRAMES, 0);
+    come(&mut receiver, 1, FRAMES, 0);
+    end(&net, [sender.testpmd, receiver]);
+}
+
+/// A port that is reset begins anew, as often as it is told to, and receives when its queues are there again.
+#[test]
+pub fn ports_are_reset() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let mut receiver = Testpmd::start(&net, &["net_verbena1"], &["-i", "--forward-mode=rxonly"]);
+    let mut sender = Sender::of(&net, &frames_for_card_1(FRAMES));
+    let said = receiver.does("port reset 0");
+    assert!(said.contains("please stop port(s) first"), "{said}");
+    for _ in 0..3 {
+        receiver.does("start");
+        sender.sends();
+        // It counts anew.
+        come(&mut receiver, 0, FRAMES, 0);
+        receiver.does("stop\nport stop 0");
+        let said = receiver.does("port reset 0\nport start 0\nshow port stats 0");
+        assert!(!said.contains("Failed"), "{said}");
+        assert_eq!(last(&said, "RX-packets"), 0, "{said}");
+    }
+    end(&net, [sender.testpmd, receiver]);
 }

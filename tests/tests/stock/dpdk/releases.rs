@@ -21,10 +21,11 @@ with_debian_13! {
     dpdk: ports_appear_without_an_argument, frames_arrive_as_they_were_sent,
         hash_and_redirection_table_are_what_was_set;
     flow: rules_choose_the_queue_of_a_frame, rules_know_frames_by_their_tags, rules_mark_and_count_frames;
+    interrupts: programs_sleep_until_frames_come;
     offloads: kinds_of_packets_are_those_that_dpdk_finds,
         packets_have_their_hash_and_say_which_checksums_are_right, tags_are_inserted_and_stripped;
     queues: queues_are_as_they_were_made, descriptors_of_a_receive_queue_say_what_waits,
-        descriptors_of_a_transmit_queue_say_what_is_sent;
+        descriptors_of_a_transmit_queue_say_what_is_sent, receive_queues_start_and_stop_apart;
 }
 
 with_debian_13! {
@@ -35,6 +36,8 @@ with_debian_13! {
     flow: isolated_ports_get_what_rules_name, rules_that_the_card_cannot_keep_are_refused,
         ten_thousand_rules_are_made_and_ended;
     offloads: checksums_are_those_that_testpmd_computes;
+    queues: queues_with_a_deferred_start_wait_for_it, transmit_queues_start_and_stop_apart,
+        queues_are_made_anew_while_their_port_goes_on, ports_are_reset;
     symmetric: both_directions_of_a_flow_come_to_one_queue;
     vlan: frames_of_other_vlans_are_filtered, stripping_is_switched_while_frames_come;
 }

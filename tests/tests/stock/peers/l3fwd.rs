@@ -1,11 +1,13 @@
-//! `l3fwd`, the router of DPDK's examples, compiled as Debian ships it.
+//! `l3fwd` and `l3fwd-power`, routers of DPDK's examples, compiled as Debian ships them.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use tests::stock::{alone, need, peers, EalFiles, Program, StockNet, Testpmd};
+use tests::stock::{alone, cpu_time, need, peers, EalFiles, Program, StockNet, Testpmd};
 
 use super::LIMIT;
 use crate::pcap::{read, write};
@@ -20,19 +22,19 @@ const EACH: usize = 300;
 const ROUTES: [(&str, usize); 5] =
     [("198.18.0.9", 0), ("198.18.1.9", 1), ("2001:200::9", 0), ("2001:200:0:1::9", 1), ("203.0.113.9", 0)];
 
-/// Compiles it.
-fn compile(directory: &Path) -> PathBuf {
+/// Compiles an example.
+fn compile(directory: &Path, name: &str) -> PathBuf {
     need("make");
     let examples = peers().join("usr/share/dpdk/examples");
     let mut copy = Command::new("cp");
-    copy.arg("-r").args(["l3fwd", "common"].map(|name| examples.join(name))).arg(directory);
+    copy.arg("-r").args([name, "common"].map(|name| examples.join(name))).arg(directory);
     assert!(copy.status().is_ok_and(|status| status.success()), "{copy:?}");
-    let place = directory.join("l3fwd");
+    let place = directory.join(name);
     let mut make = Command::new("make");
     make.arg("-C").arg(&place);
     let ended = Program::start(make).wait(5 * LIMIT);
     assert!(ended.good(), "apt-get install libdpdk-dev, or: tests/setup programs: {ended}");
-    place.join("build/l3fwd")
+    place.join("build").join(name)
 }
 
 /// The sum of a header's words; 0xffff if its checksum is right.
@@ -94,7 +96,7 @@ fn routed(mut frame: Vec<u8>, port: usize) -> Vec<u8> {
 fn datagrams_leave_by_their_routes() {
     let _alone = alone();
     let directory = tempfile::tempdir().expect("a directory");
-    let l3fwd = compile(directory.path());
+    let l3fwd = compile(directory.path(), "l3fwd");
     let net = StockNet::new();
     let files = EalFiles::new();
     let core = files.core.to_string();
@@ -146,5 +148,55 @@ fn datagrams_leave_by_their_routes() {
         assert_eq!(wrong, None, "port {port}: what came, and what was expected");
     }
     fs::remove_dir_all(directory.path().join("l3fwd")).expect("what was compiled");
+    net.expect_gone();
+}
+
+/// A router that sleeps while there is nothing to route, and wakes by the queue to which something comes.
+#[test]
+#[ignore = "the long form of the checks"]
+fn a_router_sleeps_until_datagrams_come() {
+    const DATAGRAMS: usize = 50;
+    let _alone = alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let l3fwd = compile(directory.path(), "l3fwd-power");
+    let net = StockNet::new();
+    let files = EalFiles::new();
+    let core = files.core.to_string();
+    let eal = ["-oL", l3fwd.to_str().expect("a path"), "--no-huge", "--no-pci", "-m", "384", "-l", &core];
+    let devices = ["--file-prefix", &files.prefix, "--vdev", "net_verbena0", "--vdev", "net_verbena0p2"];
+    let config = format!("--config=(0,0,{core}),(1,0,{core})");
+    let own = ["--", "-p", "3", &config, "--interrupt-only"];
+    let mut router = net.start("stdbuf", &[&eal[..], &devices, &own].concat());
+    router.expect(&format!("entering main interrupt loop on lcore {core}"), LIMIT);
+
+    // Its own loop looks every 10 ms whether it is to end.
+    sleep(Duration::from_secs(1));
+    let (used, began) = (cpu_time(router.pid()), Instant::now());
+    sleep(Duration::from_secs(2));
+    let used = cpu_time(router.pid()) - used;
+    assert!(used < began.elapsed() / 5, "{used:?} used in {:?}: {}", began.elapsed(), router.said());
+    assert!(!router.said().contains("is waked up"), "{}", router.said());
+
+    let to = "2.1.1.9".parse().expect("an address");
+    let sent: Vec<_> = (0..DATAGRAMS).map(|n| frame(n, to)).collect();
+    let place = |name: &str| directory.path().join(name).display().to_string();
+    write(place("sent").as_ref(), sent.iter());
+    let first = format!("net_pcap0,rx_pcap={}", place("sent"));
+    let second = format!("net_pcap1,tx_pcap={}", place("received"));
+    let devices = [&first[..], "net_verbena1", "net_verbena1p2", &second];
+    let mut host = Testpmd::start(&net, &devices, &["-i", "--forward-mode=io"]);
+    host.types("start");
+    host.asks("show port stats 2", &format!("RX-packets: {DATAGRAMS} "));
+    router.expect(&format!("lcore {core} is waked up from rx interrupt on port 0 queue 0"), LIMIT);
+    router.expect(&format!("lcore {core} sleeps until interrupt triggers"), LIMIT);
+    assert!(!router.said().contains("on port 1 queue 0"), "{}", router.said());
+    host.quit();
+    drop(router);
+    let received = read(directory.path().join("received").as_path());
+    // Of l3fwd-power's own making: whom it sends to by its second port, and from whom.
+    let addresses = [[2, 0, 0, 0, 0, 1], [2, 0x56, 0x42, 0, 0, 1]].concat();
+    let datagram = |frame: &Vec<u8>| [&addresses, &frame[12..22], &frame[26..]].concat();
+    let routed = |frame: &Vec<u8>| [&frame[..22], &frame[26..]].concat();
+    assert!(received.iter().map(routed).eq(sent.iter().map(datagram)), "{} came", received.len());
     net.expect_gone();
 }
