@@ -151,8 +151,9 @@ impl Device {
     /// An answer, or an acknowledgement, came before the answer to a READ or atomic that it follows.
     #[cold]
     pub(super) fn keep_answer(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
+        let latest = psn::add(p.psn, p.count - 1);
         if !self.repeats(q) {
-            return self.answer_lost(q, env);
+            return self.answer_lost(q, latest, env);
         }
         let una = self.qps[q].req.una;
         let known = self.reorder.end(q, Side::Answers, una);
@@ -163,7 +164,7 @@ impl Device {
                 self.qps[q].req.dropped = true.into();
                 return;
             }
-            Fate::Refused => return self.answer_lost(q, env),
+            Fate::Refused => return self.answer_lost(q, latest, env),
         }
         let patience = self.patience();
         // Nothing that could be counted comes after the last one.

@@ -16,6 +16,7 @@
 //! | `wqe`, `gather` | fetching send WQEs; their local buffers |
 //! | `requester`, `progress` | executing send WQEs; how far a QP has sent, and the way back |
 //! | `requester_ack`, `complete`, `timers` | answers, what they complete, time-outs and retries |
+//! | `seen` | answers that came behind a missing one |
 //! | `reorder`, `kept`, `repeat` | selective repeat: memory for packets out of order, what is kept there, what is sent again |
 //! | `responder`, `responder_reads`, `refusal` | requests of the connected peer, and why they are refused |
 //! | `outside`, `addressee` | ports that lead out of the segment; which QP takes a packet that comes from there |
@@ -72,6 +73,7 @@ mod requester_ack;
 mod responder;
 mod responder_reads;
 mod rss;
+mod seen;
 mod segment;
 mod slots;
 pub mod tables;

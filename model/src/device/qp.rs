@@ -3,13 +3,13 @@
 use crate::plain::{plain, Flag};
 use fpga_regs::{Access, QpContext, QpState, QpType, WqeCtrl, WqeSge, MAX_SGE};
 
+use super::seen::Seen;
 use crate::encapsulation::Encapsulation;
 use crate::env::Env;
 use crate::packet::{Packet, PortId};
 use crate::wire::{Aeth, Operation, Transport};
 
 /// The send side's progress. PSNs are 24-bit; indices count 64-byte blocks and run on (mod 2^32).
-///
 /// What each message changes is in the first cache line: with many queue pairs in turn, lines are what takes time.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
@@ -30,12 +30,10 @@ pub struct Requester {
     pub packets: u64,
     /// Bytes sent, from the Ethernet header to the ICRC.
     pub bytes: u64,
-    /// Answers received. Counted here and not with the responder: two processes run the two sides, and share no line.
+    /// Answers received. Not counted with the responder: the two sides of a QP are run by two processes, and share no line.
     pub rx_packets: u64,
     /// Bytes of the answers.
     pub rx_bytes: u64,
-    /// The oldest PSN when an answer was last found missing, with bit 31 set; 0: the time-out was over since.
-    pub went_back_to: u32,
     /// Sending went back: what is before `begun` was begun, what is before `sent` sent, and goes out again.
     pub again: Flag,
     /// READs and atomics sent and not answered.
@@ -76,6 +74,8 @@ pub struct Requester {
     pub gathered: Gathered,
     /// RAW_PACKET: how far it is ahead of its rate limit.
     pub pace: super::pacing::Pace,
+    /// Answers that came behind a missing one.
+    pub seen: Seen,
 }
 
 /// Posted messages that wait for others to leave with: see [`Device::gathers`](super::Device::gathers).
@@ -172,7 +172,7 @@ pub struct Resource {
     pub kind: u8,
 }
 
-/// A receive WQE in use. Copied from the ring when its message starts: an SRQ slot may be reused while that is in progress.
+/// A receive WQE in use: a copy, as another QP may use the SRQ's slot while its message is in progress.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct RecvWqe {
@@ -391,7 +391,7 @@ pub(super) fn receives_in(state: QpState) -> bool {
 }
 
 plain! {
-    Requester { ci, cur, psn, una, ci_psn, cur_offset, packets, bytes, rx_packets, rx_bytes, went_back_to, again, rd_out, retry, rnr, rnr_wait, armed, pending_status, pending_syndrome, keeps, dropped, since, deadline, head_cached, head_index, head, rewinds, begun, sent, gathered, pace }
+    Requester { ci, cur, psn, una, ci_psn, cur_offset, packets, bytes, rx_packets, rx_bytes, again, rd_out, retry, rnr, rnr_wait, armed, pending_status, pending_syndrome, keeps, dropped, since, deadline, head_cached, head_index, head, rewinds, begun, sent, gathered, pace, seen }
     Gathered { end, packets }
     Responder { epsn, msn, rq_ci, rq_pi, op, nak_sent, has_recv, next_resource, established, keeps, dropped, since, packets, bytes, tx_packets, tx_bytes, asked, offset, rkey, va, length }
     Resource { original, psn, count, kind }

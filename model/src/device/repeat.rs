@@ -47,7 +47,7 @@ impl Device {
     /// Asks for answers again that have not come: those with `count` PSNs from `from` on.
     pub(super) fn ask_again(&mut self, q: usize, from: u32, count: u32, env: &mut impl Env) {
         if self.repeat(q, (from, count), Missing::Answers, env).is_err() {
-            self.answer_lost(q, env);
+            self.answer_lost(q, psn::add(from, count), env);
         }
     }
 

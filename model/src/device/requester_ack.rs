@@ -3,6 +3,7 @@
 use fpga_regs::regs::port;
 use fpga_regs::{Access, CqeStatus, QpState, Syndrome, WqeOpcode};
 
+use super::seen::Seen;
 use super::wqe::{fetch_ctrl, Wqe};
 use super::{Device, Outcome};
 use crate::dma::{Addr, DmaFault, Undelivered};
@@ -100,7 +101,7 @@ impl Device {
         }
         qp.ack_came();
         if self.advance(q, psn::add(psn, 1), env) {
-            self.answer_lost(q, env);
+            self.answer_lost(q, psn, env);
         }
         self.resume(q, env);
         true
@@ -324,13 +325,12 @@ impl Device {
         self.counters[usize::from(p.src.port) % PORTS].add(port::RETRANSMITS, u64::from(psns).wrapping_neg());
     }
 
-    /// An answer is missing before one that has arrived (implied NAK, IB spec 9.7.5.1.5): go back. Later ones that
-    /// were in flight say the same, and nothing new.
-    pub(super) fn answer_lost(&mut self, q: usize, env: &mut impl Env) {
+    /// An answer is missing before the one with this PSN, which has arrived (implied NAK, IB spec 9.7.5.1.5): go back, once, unless
+    /// it is on its way.
+    pub(super) fn answer_lost(&mut self, q: usize, psn: u32, env: &mut impl Env) {
         let req = &mut self.qps[q].req;
-        let here = req.una | 1 << 31;
-        if req.went_back_to != here {
-            req.went_back_to = here;
+        if !req.seen.awaits(req.una, psn) {
+            req.seen = Seen::asked(req.una, psn);
             self.retry(q, env);
         }
     }

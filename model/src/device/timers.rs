@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use crate::bits::bits;
 use crate::env::Env;
-use crate::plain::Flag;
+use crate::plain::{zeroed, Flag};
 use fpga_regs::regs::port;
 use fpga_regs::QpState;
 
@@ -154,7 +154,7 @@ impl Device {
             req.rnr_wait = false.into();
             env.send_later(self.id, q as u16);
         } else if req.una != req.psn {
-            req.went_back_to = 0;
+            req.seen = zeroed();
             self.count(self.qps[q].port.port, port::ACK_TIMEOUTS);
             self.retry(q, env);
         }

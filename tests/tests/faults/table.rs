@@ -1,4 +1,5 @@
-//! What losses cost: goodput and latency against the probability of loss, beside the closed forms.
+//! What losses cost: goodput and latency against the probability of loss, beside the closed forms. And what packets cost that are late:
+//! no more than if they were lost.
 //!
 //! With go-back-N a lost packet costs the time of `W` packets: those that are on their way until the sender has the NAK, which it
 //! sends again. So the goodput is (1 - p) / (1 + p (W - 1)) of that without loss, where `W` is what one loss costs here, by
@@ -26,6 +27,10 @@ const DEEP: u64 = 16;
 const KEPT: u32 = 128;
 /// Of the time-out: longer than what waits in the card and on the wire takes, which the timer does not know.
 const BUSY: u8 = 6;
+/// Of frames, that are late or lost.
+const P: f64 = 0.02;
+/// Runs of each of these, with random numbers of their own.
+const SEEDS: u64 = 3;
 /// Messages, one after the other, of the latency.
 const PINGS: u64 = 2000;
 const LOSSES: [f64; 4] = [0.0, 1e-4, 1e-3, 1e-2];
@@ -43,7 +48,12 @@ fn post(opcode: WqeOpcode, x: &Side, y: &Side, number: u64, (depth, bytes): (u64
     if opcode == WqeOpcode::SEND {
         y.recv(number, &[y.sge(at, bytes)]);
     }
-    x.post(&[x.remote(number, opcode, &[x.sge(at, bytes)], y, at)]);
+    let sges = [x.sge(at, bytes)];
+    let mut post = x.remote(number, opcode, &sges, y, at);
+    if opcode == WqeOpcode::FETCH_ADD {
+        post.compare_add = 1;
+    }
+    x.post(&[post]);
 }
 
 fn complete(opcode: WqeOpcode, x: &Side, y: &Side, number: u64) {
@@ -60,24 +70,36 @@ fn options(timeout: u8) -> Options {
 
 /// How long many messages take (ps), some of them on their way at a time.
 fn stream(opcode: WqeOpcode, reorder: u32, faults: &str) -> f64 {
+    stream_of(opcode, (reorder, if reorder == 0 { DEPTH } else { DEEP }), faults).0
+}
+
+/// The same, with so many on their way; and how many time-outs there were.
+fn stream_of(opcode: WqeOpcode, (reorder, depth): (u32, u64), faults: &str) -> (f64, u64) {
     let scene = Scene::new(reorder, faults, false);
-    let depth = if reorder == 0 { DEPTH } else { DEEP };
     let (mut x, mut y) = scene.connect(options(BUSY));
-    x.buffer.pattern(3);
-    y.buffer.pattern(if opcode == WqeOpcode::READ { 3 } else { 4 });
+    let atomic = opcode == WqeOpcode::FETCH_ADD;
+    if !atomic {
+        x.buffer.pattern(3);
+        y.buffer.pattern(if opcode == WqeOpcode::READ { 3 } else { 4 });
+    }
     let start = scene.now();
     for number in 0..MESSAGES + depth {
         if number >= depth {
             complete(opcode, &x, &y, number - depth);
         }
         if number < MESSAGES {
-            post(opcode, &x, &y, number, (depth, MESSAGE));
+            post(opcode, &x, &y, number, (depth, if atomic { 8 } else { MESSAGE }));
         }
     }
     let took = scene.now() - start;
     let used = (depth * MESSAGE) as usize;
-    assert!(x.buffer[..used] == y.buffer[..used], "{faults}: the bytes");
-    took as f64
+    match atomic {
+        true => (0..used).step_by(MESSAGE as usize).for_each(|at| {
+            assert_eq!(y.buffer[at..at + 8], (MESSAGES / depth).to_le_bytes(), "{faults}: each once");
+        }),
+        false => assert!(x.buffer[..used] == y.buffer[..used], "{faults}: the bytes"),
+    }
+    (took as f64, scene.counter("ACK_TIMEOUTS"))
 }
 
 /// How long a message takes (ps), one after the other: the mean.
@@ -161,4 +183,28 @@ fn latency_against_loss() {
 #[test]
 fn latency_against_loss_with_selective_repeat() {
     insta::assert_snapshot!("selective_latency", of_verbs(KEPT, latency));
+}
+
+/// Goodput with frames that are late, and with as many that are lost, as parts of that without faults.
+fn reordering(text: &mut String, name: &str, opcode: WqeOpcode, reorder: u32) {
+    let run = |faults: &str| stream_of(opcode, (reorder, DEEP), faults);
+    let (base, _) = run("");
+    let [(lost, _), (late, timeouts)] = ["loss", "reorder"].map(|kind| {
+        let runs = (1..=SEEDS).map(|seed| run(&format!("{kind}={P},seed={seed}")));
+        let (took, timeouts) = runs.fold((0.0, 0), |sum, run| (sum.0 + run.0, sum.1 + run.1));
+        (base * SEEDS as f64 / took, timeouts)
+    });
+    writeln!(text, "{name:<6}   lost {lost:.3}   late {late:.3}").expect("text");
+    assert!(late >= lost, "{name}: a late packet costs more than a lost one, {late:.3} instead of {lost:.3}");
+    assert_eq!(timeouts, 0, "{name}: nothing was lost");
+}
+
+/// What is dropped because it comes too early comes again before any time-out.
+#[test]
+fn goodput_against_reordering() {
+    for (kind, reorder) in [("go_back_n", 0), ("selective", KEPT)] {
+        let mut text = of_verbs(reorder, reordering);
+        reordering(&mut text, "atomic", WqeOpcode::FETCH_ADD, reorder);
+        insta::assert_snapshot!(format!("{kind}_reordering"), text);
+    }
 }

@@ -145,6 +145,16 @@ fn faults_happen_to_what_leaves() {
     }
 }
 
+/// What comes out of order is sent again, and does not crowd out what follows: no test ends with too many retries.
+#[test]
+fn everything_arrives_in_whatever_order() {
+    let two = Two::with(&["--fault", "reorder=0.02"]);
+    for program in ["ib_read_bw", "ib_write_bw", "ib_send_bw", "ib_atomic_bw"] {
+        expect_good(two.perftest(program, &["-n", "200"]));
+    }
+    two.expect_gone();
+}
+
 /// What is on its way arrives, though its sender and the sender's net have ended: here the last acknowledgement, which the
 /// server waits for no longer than 8 times 67 ms.
 #[test]
