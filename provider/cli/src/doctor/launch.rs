@@ -90,6 +90,7 @@ fn view() -> Finding {
             socket: Path::new(""),
             provider: &provider,
             network: false,
+            kernel: &[],
             wire: &LinkOptions::default(),
         };
         mounts::show(&tree, &staging)?;

@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 use anyhow::{anyhow, bail, Context, Result};
 use clap::{Args, Subcommand};
 use fpga_regs::MAX_FRAME;
+use model::packet::PortId;
 use rustix::process::{kill_process, Pid, Signal};
 
 use crate::args::{CardArgs, Clock};
@@ -125,6 +126,14 @@ fn list(name: &str) -> Result<u8> {
 fn noted(net: &Net) -> Result<Vec<(Which, Noted)>> {
     let look = |which: Which| Some(which.look(net).transpose()?.map(|noted| (which, noted)));
     Which::all(net)?.into_iter().filter_map(look).collect()
+}
+
+/// The interfaces that are in the network namespace of this process, but for those of VLANs.
+pub fn here(net: &Net) -> Result<Vec<(PortId, String)>> {
+    let own = note::own_namespace()?;
+    let here = |(which, noted): &(Which, Noted)| which.vlan.is_none() && noted.runs && noted.namespace == own;
+    let all = noted(net)?.into_iter().filter(here);
+    Ok(all.map(|(which, noted)| (which.port.0, noted.interface)).collect())
 }
 
 /// Refuses ports that have no frames.

@@ -129,7 +129,7 @@ fn try_lock(file: &File, how: FlockOperation) -> Result<bool> {
 }
 
 /// The number of this process's network namespace.
-fn own_namespace() -> Result<u64> {
+pub fn own_namespace() -> Result<u64> {
     Ok(fs::metadata(Kind::Network.of_this_process()).context("reading which network this is")?.ino())
 }
 

@@ -19,13 +19,15 @@ use super::way::{Network, Way};
 use super::{provider_so, seccomp, shell};
 use crate::args::CardArgs;
 use crate::args::Clock;
+use crate::kernel;
 use crate::net::keeper::{self, Held};
 use crate::net::runtime::{default_net, Net, NET_VARIABLE};
 use crate::net::wire::in_words;
 
 /// What a program misses on the host's network.
 const HOST_NETWORK: &str = "on the host's network the cards' addresses (198.18.x.y) are not local, so TCP to them leaves \
-     this machine; the cards have no network interfaces; and TCP does not reach programs on the net's own network";
+     this machine; the cards have no network interfaces but those of `verbena port up`; and TCP does not reach programs on \
+     the net's own network";
 
 /// Options of `verbena run`.
 #[derive(Args)]
@@ -98,6 +100,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
     }
     let socket = net.socket();
     let cards = held.as_ref().map_or(slots.len() as u32, |held| held.info.cards);
+    let kernel = held.as_ref().map_or(Ok(Vec::new()), |_| kernel::here(&net))?;
     let tree = Tree {
         cards: u8::try_from(cards).context("too many cards")?,
         slots: &slots,
@@ -105,6 +108,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
         socket: &socket,
         provider: &provider,
         network: false,
+        kernel: &kernel,
         wire,
     };
     let network = args.network.unwrap_or(if inside { Network::Own } else { Network::Host });

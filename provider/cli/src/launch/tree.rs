@@ -38,6 +38,8 @@ pub struct Tree<'a> {
     pub provider: &'a Path,
     /// The program sees the net's own network.
     pub network: bool,
+    /// Else the interfaces that it sees of those that `verbena port up` made.
+    pub kernel: &'a [(PortId, String)],
     /// What the net's ports are connected to, and what their GID tables have beside their own addresses.
     pub wire: &'a LinkOptions,
 }
@@ -117,12 +119,19 @@ impl Tree<'_> {
                     sysfs::write_link(&at, shown.up)?;
                 }
             }
-            if self.network {
-                let name = interface_name(PortId { card: card.into(), port });
+            if let Some(name) = self.interface(PortId { card: card.into(), port }) {
                 link(&Path::new(INTERFACES).join(&name), &dir.join("device/net").join(&name))?;
             }
         }
         Ok(())
+    }
+
+    /// The network interface of a port in the net.
+    fn interface(&self, port: PortId) -> Option<String> {
+        match self.network {
+            true => Some(interface_name(port)),
+            false => self.kernel.iter().find(|(of, _)| *of == port).map(|(_, name)| name.clone()),
+        }
     }
 
     /// What the net's cards are called.
@@ -144,7 +153,7 @@ impl Tree<'_> {
                 (vec![gid_of(*address)], interface_of(*address).ok().flatten().map(|it| it.name))
             }
             Some(_) => (outside::own_gids(self.guids(), port).to_vec(), None),
-            None => ([0, 1].map(|index| gid(port, index)).to_vec(), None),
+            None => ([0, 1].map(|index| gid(port, index)).to_vec(), self.interface(port)),
         };
         let gids = self.wire.gids.table(port, &own).to_vec();
         SlotPort { gids, interface, up: true, mbps }
@@ -217,6 +226,7 @@ mod tests {
             socket: Path::new("/run/x.sock"),
             provider: Path::new("/opt/libverbena.so"),
             network: false,
+            kernel: &[],
             wire: &LinkOptions::default(),
         };
         tree.write(dir.path(), Path::new("/etc/libibverbs.d")).unwrap();

@@ -10,6 +10,7 @@ use clap::Args;
 use super::tree::Tree;
 use super::{mounts, provider_so, run};
 use crate::args::CardArgs;
+use crate::kernel;
 use crate::net::daemon;
 use crate::net::keeper;
 use crate::net::runtime::{self, default_net, Net};
@@ -44,6 +45,7 @@ pub fn up(args: UpArgs) -> Result<u8> {
         socket: &socket,
         provider: &provider,
         network: false,
+        kernel: &kernel::here(&net)?,
         wire: &held.info.wire,
     };
     let staging = net.dir().join("staging");

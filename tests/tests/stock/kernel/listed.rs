@@ -34,6 +34,12 @@ fn interfaces_are_listed_and_none_is_left_unseen() {
     // To whom is there it says no place.
     let said = b.verbena(&net, &["port"]);
     assert!(said.contains("verbena1/1 vb0 pid ") && said.contains("verbena0/1 vb0 netns "), "{said}");
+    // To its programs sysfs names that of a port, as it does for a card with a kernel driver; elsewhere there is none.
+    let card =
+        "cd /sys/class/infiniband/verbena1; ls device/net; cat ports/1/gid_attrs/ndevs/[01]; echo there";
+    assert_eq!(b.on_card(&net, &["sh", "-c", card]).wait(LIMIT).expect_good(), "vb0\nvb0\nvb0\nthere\n");
+    let said = a.on_card(&net, &["sh", "-c", card]).wait(LIMIT);
+    assert!(!said.to_string().contains("vb0\n"), "{said}");
     let left = net.does(&["port", "down", "verbena1/1"]);
     assert!(
         left.contains("VLAN 107 has vb0.107 still; `verbena port down verbena1/1 --vlan 107 --net"),
