@@ -12,8 +12,8 @@ open_enum! {
         /// A copy of every frame, whatever other rules say.
         SNIFFER = 3,
         /// Frames whose fields match and that no rule of another kind keeps, and of
-        /// those that others keep a copy of multicast frames and of ARP: for the
-        /// kernel of the machine. Of the KERNEL rules that match, those of the best
+        /// those that others keep a copy of ARP and of multicast frames, but for
+        /// what a rule for ports keeps: for the kernel of the machine. Of the KERNEL rules that match, those of the best
         /// priority get a copy each.
         KERNEL = 4,
     }

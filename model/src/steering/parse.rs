@@ -27,11 +27,8 @@ const HOPS: usize = 58;
 pub(super) const VERSION: usize = 59;
 /// Its VLAN tags: [`FrameTags`].
 const TAGS: usize = 60;
-/// 1 if the frame has ports.
+/// 1 if the frame has ports. Behind it is 1 for a part of a packet.
 pub(super) const PORTS: usize = 61;
-/// 1 for a part of a packet. Rules take the first part by its ports; hashes take no part by them, so that all go to one
-/// queue.
-pub(super) const FRAGMENTED: usize = 62;
 
 /// Bytes of them, and words.
 const FIELDS: usize = 64;
@@ -132,11 +129,9 @@ impl Read {
         (self.version, self.class, self.hops, self.protocol) = (4, header[1], header[8], header[9]);
         let address = |at: usize| (0, u64::from(half(header, at)) << 32);
         (self.src_ip, self.dst_ip) = (address(12), address(16));
-        // More fragments, and the offset.
-        let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff;
-        self.fragmented = fragment != 0;
-        let first = fragment & 0x1fff == 0;
-        self.read_ports(packet.get(length..).filter(|_| first)?)
+        // More fragments, or an offset.
+        self.fragmented = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
+        self.read_ports(packet.get(length..)?)
     }
 
     // Inlined, as its caller, so that nothing of `self` has to be in memory.
@@ -159,24 +154,23 @@ impl Read {
                 _ => break,
             };
             let (extension, after) = rest.split_at_checked(length)?;
-            let mut first = true;
             if self.protocol == FRAGMENT {
                 // The offset, two reserved bits, more fragments. Without either the packet is whole (RFC 6946).
-                let fragment = u16::from_be_bytes([extension[2], extension[3]]) & 0xfff9;
-                self.fragmented |= fragment != 0;
-                first = fragment >> 3 == 0;
+                self.fragmented = u16::from_be_bytes([extension[2], extension[3]]) & 0xfff9 != 0;
             }
             (self.protocol, rest) = (extension[0], after);
-            if !first {
-                return None;
+            if self.fragmented {
+                break;
             }
         }
         self.read_ports(rest)
     }
 
+    /// Of a whole packet. The first fragment has them too, but the others have not: read as one without, it goes to the same
+    /// queue, where they can be put together. Linux' flow dissector leaves it without ports as well.
     #[inline(always)]
     fn read_ports(&mut self, header: &[u8]) -> Option<()> {
-        if matches!(self.protocol, PROTOCOL_TCP | PROTOCOL_UDP) {
+        if !self.fragmented && matches!(self.protocol, PROTOCOL_TCP | PROTOCOL_UDP) {
             self.ports = u32::from_le_bytes(*header.first_chunk()?);
             self.has_ports = true;
         }
@@ -273,8 +267,13 @@ impl Fields {
         let mut fields = Fields::default();
         fields.put(SRC_IP, &[0xff; 32]);
         fields.put(SRC_PORT, &[0xff; 4]);
-        [PROTOCOL, VERSION, PORTS, FRAGMENTED].into_iter().for_each(|field| fields.put(field, &[0xff]));
+        [PROTOCOL, VERSION, PORTS].into_iter().for_each(|field| fields.put(field, &[0xff]));
         fields
+    }
+
+    /// Whether this is the mask of a rule for ports.
+    pub fn asks_for_ports(&self) -> bool {
+        self.get(PORTS) != [0]
     }
 
     /// A mask of the fields of either.
@@ -292,14 +291,9 @@ impl Fields {
         fields
     }
 
-    /// What all frames of a conversation have, which stay in order (IEEE 802.1AX 6.2.4): addresses, and ports where all
-    /// parts of a packet have them.
+    /// What all frames of a conversation have, which stay in order (IEEE 802.1AX 6.2.4): addresses and ports.
     pub fn conversation(&self) -> Fields {
         let mut fields = *self;
-        let [_, ports, fragmented] = self.get(TAGS);
-        if ports == 0 || fragmented != 0 {
-            fields.put(SRC_PORT, &[0; 4]);
-        }
         let [high, low] = self.get(VLAN);
         fields.put(VLAN, &[high & 0xf, low]);
         fields.put(FLOW_LABEL, &[0; 4]);

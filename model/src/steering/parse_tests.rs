@@ -86,8 +86,18 @@ fn what_a_frame_does_not_have_is_not_zero() {
     assert!(!takes(rule().with_vlan_tci_mask(0xfff), &untagged));
     let no_port = rule().with_ip_version(4).with_dst_port_mask(0xffff);
     assert!(!takes(no_port, &frame(&[&[8, 0], &ipv4(1, 0, &[0; 8])])), "ICMP");
-    assert!(takes(no_port, &frame(&[&[8, 0], &ipv4(17, 0x2000, &[0; 8])])), "a first fragment");
-    assert!(!takes(no_port, &frame(&[&[8, 0], &ipv4(17, 1, &[0; 8])])), "a later one");
+    for fragment in [0x2000, 0x2001, 1] {
+        assert!(
+            !takes(no_port, &frame(&[&[8, 0], &ipv4(17, fragment, &[0; 8])])),
+            "a fragment: {fragment:#x}"
+        );
+    }
+    let no_port = no_port.with_ip_version(6);
+    for (fragment, whole) in [(0, true), (1, false), (9, false), (8, false)] {
+        let part = [PROTOCOL_UDP, 0, 0, fragment, 0, 0, 0, 7, 0, 0, 0, 0];
+        let packet = [&[0x60, 0, 0, 0, 0, 0, FRAGMENT, 64][..], &[7; 32], &part].concat();
+        assert_eq!(takes(no_port, &frame(&[&[0x86, 0xdd], &packet])), whole, "a fragment: {fragment}");
+    }
 }
 
 #[test]
@@ -147,7 +157,7 @@ fn headers_are_found_behind_tags_and_extensions() {
     let mut packet = vec![0x6a, 0xb1, 0x23, 0x45, 0, 0, HOP_BY_HOP, 9];
     packet.extend([0xaa; 32]);
     packet.extend([FRAGMENT, 0, 0, 0, 0, 0, 0, 0]);
-    packet.extend([PROTOCOL_TCP, 0, 0, 1, 0, 0, 0, 7]);
+    packet.extend([PROTOCOL_TCP, 0, 0, 0, 0, 0, 0, 7]);
     packet.extend([0, 80, 1, 187]);
     let tags = [0x88, 0xa8, 0, 5, 0x81, 0, 0, 7, 0x86, 0xdd];
     let frame = frame(&[&tags, &packet]);

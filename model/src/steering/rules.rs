@@ -335,6 +335,9 @@ impl Rules {
         };
         let keeps = best(FlowKind::NORMAL);
         let mut kept = keeps.is_some();
+        // A rule for the ports of a conversation keeps it, as on other cards also one that all could hear: a program that
+        // joins a group at the kernel too would have each datagram twice.
+        let mut flow = false;
         let mut kernel = false;
         for (n, group) in groups() {
             let takes = match FlowKind(group.kind) {
@@ -349,11 +352,12 @@ impl Rules {
                 let default = matches!(FlowKind(group.kind), FlowKind::ALL_DEFAULT | FlowKind::MC_DEFAULT);
                 for taken in self.matching(n, fields) {
                     kept |= default;
+                    flow |= taken.keeps && group.mask.asks_for_ports();
                     takes_it(taken);
                 }
             }
         }
-        if !kernel || kept && !fields.is_multicast() && !fields.is_arp() {
+        if !kernel || flow || kept && !fields.is_multicast() && !fields.is_arp() {
             return;
         }
         let first = best(FlowKind::KERNEL);

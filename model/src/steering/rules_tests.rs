@@ -114,6 +114,14 @@ fn the_kernel_is_the_last_taker() {
     assert_eq!(steered(&rules(&[plain, (to(2), 21)]), &ip), [20], "a rule for others");
     let copies = [plain, (to(1).with_dont_trap(true), 21), (rule(FlowKind::SNIFFER), 22)];
     assert_eq!(steered(&rules(&copies), &ip), [20, 21, 22], "copies keep nothing");
+    // A datagram to port 9 of a group.
+    let datagram =
+        [&[1, 0, 0x5e, 1, 2, 3, 9, 9, 9, 9, 9, 9, 8, 0, 0x45][..], &[0; 8], &[17], &[0; 10], &[0, 9, 0, 9]];
+    let datagram = datagram.concat();
+    let ports = rule(FlowKind::NORMAL).with_ip_version(4).with_dst_port(9).with_dst_port_mask(0xffff);
+    assert_eq!(steered(&rules(&[plain, (ports, 21)]), &datagram), [21], "a flow of a group");
+    assert_eq!(steered(&rules(&[plain, (ports.with_dont_trap(true), 21)]), &datagram), [20, 21], "a copy");
+    assert_eq!(steered(&rules(&[plain, (ports.with_dst_port(8), 21)]), &datagram), [20], "another");
     // The interface of a VLAN, beside that of the port.
     let vlan = (kernel(0).with_vlan_tci(107).with_vlan_tci_mask(0xfff), 23);
     let tagged = |vlan| [2, 0, 0, 0, 0, 1, 9, 9, 9, 9, 9, 9, 0x81, 0, 0, vlan, 8, 0];

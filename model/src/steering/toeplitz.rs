@@ -5,7 +5,7 @@ use std::arch::x86_64::{_mm_clmulepi64_si128, _mm_cvtsi128_si64, _mm_cvtsi64_si1
 
 use fpga_regs::{carryless_product, toeplitz_by, HashFields, HASH_KEY};
 
-use super::parse::{Fields, DST_IP, FRAGMENTED, PORTS, PROTOCOL, SRC_IP, SRC_PORT, VERSION};
+use super::parse::{Fields, DST_IP, PORTS, PROTOCOL, SRC_IP, SRC_PORT, VERSION};
 use crate::wire::ipv4::PROTOCOL_TCP;
 
 /// Words of the longest input: two addresses of IPv6, two ports.
@@ -44,7 +44,7 @@ pub(crate) fn toeplitz(key: &[u8; HASH_KEY], frame: &Fields, fields: HashFields)
         }
         _ => {}
     }
-    if frame.get(PORTS) == [1] && frame.get(FRAGMENTED) == [0] {
+    if frame.get(PORTS) == [1] {
         let (source, destination) = match frame.get(PROTOCOL) {
             [PROTOCOL_TCP] => (HashFields::SRC_PORT_TCP, HashFields::DST_PORT_TCP),
             _ => (HashFields::SRC_PORT_UDP, HashFields::DST_PORT_UDP),

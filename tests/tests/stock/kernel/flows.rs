@@ -41,6 +41,45 @@ fn beside(check: impl FnOnce(&[Host; 2])) {
     end(&net, hosts);
 }
 
+/// Joins a group, and says how long the first datagram is that comes.
+const RECEIVE: &str = "
+import socket, sys
+own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+own.bind(('', 1001))
+join = socket.inet_aton('239.1.2.3') + socket.inet_aton(sys.argv[1])
+own.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, join)
+print('bound', flush=True)
+print('received', len(own.recv(65536)))";
+
+const SEND: &str = "
+import socket, sys
+own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+own.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(sys.argv[1]))
+for to, length in [(sys.argv[2], 1000), ('239.1.2.3', 1001), (sys.argv[2], 8000)]:
+    own.sendto(bytes(length), (to, 1001))";
+
+/// A rule for a port has all whole datagrams for it, also those of a group that the kernel has joined. Of a datagram in
+/// fragments only the first has ports: nobody would have it whole if the rule took that one, so the kernel gets all.
+#[test]
+fn a_flow_is_of_whole_datagrams() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let hosts = two(&net);
+    let [a, b] = &hosts;
+    let mut testpmd = Testpmd::start(&net, &["net_verbena1"], &["-i", "--flow-isolate-all"]);
+    testpmd.expect("testpmd>");
+    let rule = "flow create 0 ingress pattern eth / ipv4 / udp dst is 1001 / end actions drop / end";
+    let said = testpmd.does(rule);
+    assert!(said.contains("Flow rule #0 created"), "{said}");
+    let mut server = Program::start(b.command(&["python3", "-c", RECEIVE, ADDRESS[1]]));
+    server.expect("bound", LIMIT);
+    a.run(&["python3", "-c", SEND, ADDRESS[0], ADDRESS[1]]);
+    let said = server.wait(LIMIT).expect_good();
+    assert!(said.contains("received 8000"), "{said}");
+    testpmd.quit();
+    end(&net, hosts);
+}
+
 #[test]
 fn ping_beside_flows_that_dpdk_takes() {
     beside(|[a, b]| {
