@@ -742,7 +742,7 @@ enum verbena_flow_kind {
     VERBENA_FLOW_KIND_ALL_DEFAULT = 0x1, /* Every frame that no NORMAL rule keeps. */
     VERBENA_FLOW_KIND_MC_DEFAULT = 0x2, /* Every multicast frame that no NORMAL rule keeps. */
     VERBENA_FLOW_KIND_SNIFFER = 0x3, /* A copy of every frame, whatever other rules say. */
-    VERBENA_FLOW_KIND_KERNEL = 0x4, /* Frames whose fields match and that no rule of another kind keeps, and of those that others keep a copy of ARP and of multicast frames, but for what a rule for ports keeps: for the kernel of the machine. Of the KERNEL rules that match, those of the best priority get a copy each. */
+    VERBENA_FLOW_KIND_KERNEL = 0x4, /* For the kernel of the machine: frames whose fields match and that no rule of another kind keeps, and a copy of ARP and multicast frames that others keep. A multicast frame that a rule for ports of TCP or UDP keeps is not copied. Of the KERNEL rules that match, those of the best priority get a copy each. */
 };
 
 /* The VLAN tags of a frame. */

@@ -608,7 +608,7 @@ package verbena_pkg;
     FLOW_KIND_ALL_DEFAULT = 8'h1, // Every frame that no NORMAL rule keeps.
     FLOW_KIND_MC_DEFAULT = 8'h2, // Every multicast frame that no NORMAL rule keeps.
     FLOW_KIND_SNIFFER = 8'h3, // A copy of every frame, whatever other rules say.
-    FLOW_KIND_KERNEL = 8'h4 // Frames whose fields match and that no rule of another kind keeps, and of those that others keep a copy of ARP and of multicast frames, but for what a rule for ports keeps: for the kernel of the machine. Of the KERNEL rules that match, those of the best priority get a copy each.
+    FLOW_KIND_KERNEL = 8'h4 // For the kernel of the machine: frames whose fields match and that no rule of another kind keeps, and a copy of ARP and multicast frames that others keep. A multicast frame that a rule for ports of TCP or UDP keeps is not copied. Of the KERNEL rules that match, those of the best priority get a copy each.
   } flow_kind_e;
 
   // The VLAN tags of a frame.

@@ -11,10 +11,10 @@ open_enum! {
         MC_DEFAULT = 2,
         /// A copy of every frame, whatever other rules say.
         SNIFFER = 3,
-        /// Frames whose fields match and that no rule of another kind keeps, and of
-        /// those that others keep a copy of ARP and of multicast frames, but for
-        /// what a rule for ports keeps: for the kernel of the machine. Of the KERNEL rules that match, those of the best
-        /// priority get a copy each.
+        /// For the kernel of the machine: frames whose fields match and that no rule of
+        /// another kind keeps, and a copy of ARP and multicast frames that others keep.
+        /// A multicast frame that a rule for ports of TCP or UDP keeps is not copied. Of
+        /// the KERNEL rules that match, those of the best priority get a copy each.
         KERNEL = 4,
     }
 }
