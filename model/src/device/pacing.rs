@@ -1,6 +1,7 @@
 //! Packet pacing: a raw packet queue pair with a rate limit sends each frame when those before it have taken their time.
 //!
 //! A frame that is too early waits in its send queue for the timer of its queue pair, as one that waits for receivers does.
+//! A WQE without a frame (NOP or malformed) waits for the rate, too.
 
 use std::ops::RangeInclusive;
 
