@@ -328,9 +328,10 @@ impl Device {
     /// An answer is missing before the one with this PSN, which has arrived (implied NAK, IB spec 9.7.5.1.5): go back, once, unless
     /// it is on its way.
     pub(super) fn answer_lost(&mut self, q: usize, psn: u32, env: &mut impl Env) {
+        let sent = self.qps[q].sent();
         let req = &mut self.qps[q].req;
         if !req.seen.awaits(req.una, psn) {
-            req.seen = Seen::asked(req.una, psn);
+            req.seen = Seen::asked(req.una, psn, sent);
             self.retry(q, env);
         }
     }
