@@ -84,22 +84,20 @@ fn threads_that_come_and_go_have_different_ranks() {
     assert_eq!(ranks.len(), 4);
 }
 
-/// In whichever order the machine has let them come.
+/// In whichever order the machine has let them come, and however many more have.
 #[test]
 fn programs_that_begin_together_have_the_order_in_which_they_were_started() {
     let mut sim = two();
-    for (member, pid) in [(2, 300), (3, 100), (4, 200)] {
-        let at = sim.join(member, pid, pid).expect("a place");
-        sim.actors.all[at as usize].state = State::Coming;
+    for (member, pid) in [(2, 300), (3, 100), (4, 200), (5, 150)] {
+        sim.come(member, pid, pid).expect("a place");
     }
-    assert_eq!((sim.coming().count(), sim.latest()), (3, 1000));
-    sim.begin_together(5000);
-    let mut actors: Vec<&Actor> = sim.actors.used().iter().collect();
-    actors.sort_by_key(|a| a.rank());
-    assert_eq!(actors.iter().map(|a| a.pid).collect::<Vec<_>>(), [1, 1, 100, 200, 300]);
+    assert_eq!((sim.coming().count(), sim.latest()), (4, 1000));
+    sim.begin_together(3, 5000);
     let began = |a: &&Actor| a.state == State::Running && a.now() == 5000;
-    assert_eq!((sim.coming().count(), actors.iter().filter(|a| began(a)).count()), (0, 3));
-    // Whoever comes later comes after them.
-    let later = sim.join(9, 50, 50).expect("a place");
-    assert!(sim.actors.used()[..5].iter().all(|a| a.rank() < sim.actors.all[later as usize].rank()));
+    let mut actors: Vec<&Actor> = sim.actors.used().iter().filter(began).collect();
+    actors.sort_by_key(|a| a.rank());
+    assert_eq!(actors.iter().map(|a| a.pid).collect::<Vec<_>>(), [100, 200, 300]);
+    assert_eq!(sim.coming().map(|a| a.pid).collect::<Vec<_>>(), [150]);
+    let ranks: std::collections::BTreeSet<u64> = sim.actors.used().iter().map(Actor::rank).collect();
+    assert_eq!(ranks.len(), sim.actors.used().len(), "two of the same rank would wait for each other");
 }

@@ -27,19 +27,37 @@ impl Sim {
         format!("{} of {programs} programs (--programs) have opened a card: {}", who.len(), who.join(", "))
     }
 
-    /// They begin at this time. What they do at the same time happens in the order in which they were started: that of their
-    /// process numbers.
-    pub fn begin_together(&mut self, at: u64) {
+    /// A thread comes with whose program others begin; `None`: there is no room.
+    pub fn come(&mut self, member: u16, pid: u32, tid: u32) -> Option<u16> {
+        let place = self.join(member, pid, tid)?;
+        let seat = self.last_seat() + 1;
+        let a = &mut self.actors.all[place as usize];
+        (a.state, a.seat) = (State::Coming, seat);
+        Some(place)
+    }
+
+    /// The first `programs` that have come begin at this time. What they do at the same time happens in the order in which they
+    /// were started: that of their process numbers.
+    pub fn begin_together(&mut self, programs: usize, at: u64) {
+        let mut seat = self.last_seat();
         let coming = |a: &&mut Actor| a.state == State::Coming;
         let mut those: Vec<&mut Actor> = self.actors.used_mut().iter_mut().filter(coming).collect();
-        let mut seats: Vec<u16> = those.iter().map(|a| a.seat).collect();
-        seats.sort_unstable();
+        those.sort_unstable_by_key(|a| a.seat);
+        those.truncate(programs);
         those.sort_unstable_by_key(|a| a.pid);
-        for (a, seat) in those.into_iter().zip(seats) {
+        for a in those {
+            // One that nobody has, whenever this process may die.
+            seat += 1;
             a.seat = seat;
             a.clock.store(at, Ordering::Release);
             a.state = State::Running;
         }
+    }
+
+    /// The last seat that a process has.
+    fn last_seat(&self) -> u16 {
+        let used = self.actors.used().iter().filter(|a| a.state != State::Free);
+        used.map(|a| a.seat).max().unwrap_or_default()
     }
 
     /// The first seat that no process has.

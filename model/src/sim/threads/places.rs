@@ -14,6 +14,7 @@ use crate::segment::{now_ns, Segment};
 use crate::sim::programs::actor::{State, ACTORS};
 use crate::sim::programs::stall::{self, Look, Standstill};
 use crate::sim::programs::together::programs;
+use crate::sim::state::Sim;
 
 thread_local! {
     /// This thread's actor.
@@ -41,6 +42,9 @@ const BESIDE: u64 = 100_000_000_000;
 
 /// So long a program that is to take part sleeps before it checks again whether it can.
 const PAUSE: Duration = Duration::from_micros(200);
+
+/// After so many of these it takes part all the same.
+const TRIES: u32 = 25_000;
 
 /// A thread of this process has asked for a place.
 static COME: AtomicBool = AtomicBool::new(false);
@@ -125,28 +129,46 @@ impl<S: Borrow<Segment>> Threads<S> {
     #[cold]
     pub(super) fn join(&self) -> u16 {
         let (member, pid, tid) = (self.segment().member(), std::process::id(), tid());
-        let coming = self.come();
-        let mut tries = 25_000_u32;
-        let mut since = None;
+        let programs = programs();
+        let coming = self.come(programs);
+        let mut still = Standstill::NEW;
+        let (mut tries, mut since) = (TRIES, None);
         loop {
             let mut held = self.must_lock();
             let sim = held.sim();
+            let come = sim.coming().count();
+            let waits = |sim: &Sim, me: u16| sim.actors.all[me as usize].state == State::Coming;
+            if coming.is_some_and(|me| waits(sim, me)) && come < programs {
+                drop(held);
+                let look = still.look(come as u64);
+                if look != Look::Moves {
+                    let text = self.must_lock().sim().describe_coming(programs);
+                    stall::tell(look, false, &text);
+                }
+                (tries, since) = (TRIES, None);
+                std::thread::sleep(PAUSE);
+                continue;
+            }
             let others = sim
                 .actors
                 .used()
                 .iter()
                 .any(|a| a.member != member && a.state != State::Blocked && a.state.takes_part());
-            let now = sim.latest();
+            let (now, stands) = (sim.latest(), sim.idle.stands);
+            let before: (u64, u64) = *since.get_or_insert((now, stands));
             // The furthest may have begun to wait: then the time is that of who runs.
-            let go_on = now.saturating_sub(*since.get_or_insert(now)) >= BESIDE;
-            let begins = !others || go_on || tries == 0;
+            let go_on = now.saturating_sub(before.0) >= BESIDE;
+            // Who polls for frames only waits, too.
+            let begins = !others || go_on || stands != before.1 || tries == 0;
             let at = if others { now.next_multiple_of(BESIDE) } else { now };
             let joined = match coming {
-                Some(me) if sim.actors.all[me as usize].state != State::Coming => Some(Some(me)),
-                Some(me) => begins.then(|| {
-                    sim.begin_together(at);
-                    Some(me)
-                }),
+                Some(me) => {
+                    if begins && waits(sim, me) {
+                        sim.begin_together(programs, at);
+                    }
+                    // More may have come than begin now.
+                    (!waits(sim, me)).then_some(Some(me))
+                }
                 // Another thread of the program may be waiting for other programs.
                 None if sim.coming().any(|a| a.member == member) => None,
                 None => begins.then(|| {
@@ -177,31 +199,17 @@ impl<S: Borrow<Segment>> Threads<S> {
         }
     }
 
-    /// The first thread of a program that begins with others waits for them. Its place; `None`: it waits for nobody, or
-    /// there is no room.
-    fn come(&self) -> Option<u16> {
-        let programs = if COME.swap(true, Ordering::Relaxed) { 1 } else { programs() };
+    /// The place of the first thread of a program that begins with others; `None`: there are none, or there is no room.
+    fn come(&self, programs: usize) -> Option<u16> {
         if programs < 2 {
             return None;
         }
-        let mut still = Standstill::NEW;
         let mut held = self.must_lock();
-        let me = held.sim().join(self.segment().member(), std::process::id(), tid())?;
-        held.actor(me).state = State::Coming;
-        loop {
-            let come = held.sim().coming().count();
-            if come >= programs || held.actor(me).state != State::Coming {
-                return Some(me);
-            }
-            drop(held);
-            let look = still.look(come as u64);
-            if look != Look::Moves {
-                let text = self.must_lock().sim().describe_coming(programs);
-                stall::tell(look, false, &text);
-            }
-            std::thread::sleep(PAUSE);
-            held = self.must_lock();
+        // With the lock: another thread of the program finds that this one has come.
+        if COME.swap(true, Ordering::Relaxed) {
+            return None;
         }
+        held.sim().come(self.segment().member(), std::process::id(), tid())
     }
 
     /// This thread ends, and takes part no more; false if it takes the process with it, whose exit handlers
