@@ -162,6 +162,8 @@ impl Device {
         qp.req = Requester { rewinds: qp.req.rewinds, ..zeroed() };
         qp.resp = zeroed();
         qp.attributes.set_rate_limit(0);
+        qp.attributes.set_max_burst(0);
+        qp.attributes.set_typical_packet(0);
         qp.resources.iter_mut().for_each(|r| r.kind = 0);
         qp.flushing = false.into();
         qp.written = [NO_WQE; 2];

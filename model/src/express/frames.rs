@@ -126,7 +126,9 @@ impl Flows {
         let generation = env.generation();
         let known = &mut self.senders[q % SENDERS];
         if known.is_none_or(|known| (known.generation, known.place) != (generation, sender)) {
-            *known = world.frame_sender(sender, env);
+            // One that sends no plain frames takes no other's place.
+            let Some(found) = world.frame_sender(sender, env) else { return Next::NotPlain };
+            *known = Some(found);
         }
         let Some(own) = known else { return Next::NotPlain };
         let index = world.cards[card].qps[q].req.cur;

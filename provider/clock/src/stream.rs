@@ -37,7 +37,7 @@ static SLOT: [Slot; SLOTS] = [const {
 
 fn slot(inode: u64) -> &'static Slot {
     // Scattered: the kernel counts inodes by processor, and two rows of them that meet would fill all places there.
-    let begin = (inode.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize % SLOTS;
+    let begin = (inode.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SLOTS.ilog2())) as usize;
     for i in 0..16 {
         let slot = &SLOT[(begin + i) % SLOTS];
         let free = slot.inode.compare_exchange(0, inode, Ordering::AcqRel, Ordering::Acquire);
