@@ -70,9 +70,12 @@ fn stays_on_cable(dmac: [u8; 6]) -> bool {
 }
 
 impl World {
-    /// Whether a rule of a card takes frames.
-    pub(crate) fn takes_frames(&self) -> bool {
-        self.cards.iter().any(|card| card.rules.any())
+    /// Whether a rule of a process takes frames.
+    pub(crate) fn takes_frames(&self, process: u16) -> bool {
+        let is_its = |card: &Device, function: u16| {
+            card.functions.get(usize::from(function)).is_some_and(|function| function.domain == process)
+        };
+        self.cards.iter().any(|card| card.rules.functions().any(|function| is_its(card, function)))
     }
 
     /// The next frame of a raw packet queue pair, if it has one that it may send. The caller drops its payload.

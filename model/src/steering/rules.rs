@@ -311,9 +311,9 @@ impl Rules {
         })
     }
 
-    /// Whether there is any.
-    pub(crate) fn any(&self) -> bool {
-        self.all().iter().any(|rule| rule.used.get())
+    /// Whose function there is a rule of.
+    pub(crate) fn functions(&self) -> impl Iterator<Item = u16> + '_ {
+        self.all().iter().filter(|rule| rule.used.get()).map(|rule| rule.function)
     }
 
     /// Tells what the rules do with a frame that arrives at a port, those that take it.

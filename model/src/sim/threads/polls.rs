@@ -200,9 +200,11 @@ impl<S: Borrow<Segment>> Threads<S> {
         let time = if row.every.get() != 0 {
             row.patience(row.waited(now))
         } else {
-            held = self.check_progress(row, me, held);
+            let member = held.actor(me).member;
+            let for_frames = row.polls.get() >= QUIET && held.world().takes_frames(member);
+            held = self.check_progress(row, member, for_frames, held);
             let next = held.sim().next_without(me);
-            let idle = row.polls.get() >= QUIET && held.sim().idles(me) && held.world().takes_frames();
+            let idle = for_frames && held.sim().idles(me);
             if row.stands_still(idle, next.saturating_sub(now)) {
                 held.sim().idle.stands += 1;
                 return;
@@ -223,10 +225,17 @@ impl<S: Borrow<Segment>> Threads<S> {
         drop(self.advance_held(me, target, Until::Entry(cost), held));
     }
 
-    /// Makes sure that a program does not poll for ever, without a word, for what cannot come.
-    fn check_progress<'a>(&'a self, row: &Row, me: u16, mut held: Held<'a>) -> Held<'a> {
-        let member = held.actor(me).member;
-        let (done, alone) = (held.sim().done(), !held.sim().has_others(member));
+    /// Makes sure that a program does not poll for ever, without a word, for what cannot come; `for_frames`, it may.
+    fn check_progress<'a>(
+        &'a self,
+        row: &Row,
+        member: u16,
+        for_frames: bool,
+        mut held: Held<'a>,
+    ) -> Held<'a> {
+        let sim = held.sim();
+        let done = if for_frames { sim.done() } else { sim.executed };
+        let alone = !sim.has_others(member);
         let look = row.still.borrow_mut().look_sometimes(done);
         if look == Look::Moves {
             return held;
