@@ -210,7 +210,9 @@ impl<S: Borrow<Segment>> Threads<S> {
                 return;
             }
             let time = row.stretch(now);
-            if next < now.saturating_add(time) {
+            if idle {
+                next.saturating_sub(now).max(cost)
+            } else if next < now.saturating_add(time) {
                 time
             } else if next == FOREVER || row.polls.get() < QUIET {
                 row.quiet_until.set(now.saturating_add(UNSEEN * cost).min(next));
