@@ -29,7 +29,6 @@ pub(crate) struct Found {
 
 impl Found {
     /// About these bytes of it, which are all, with these fields.
-    #[inline(always)]
     pub fn of(frame: &[u8], fields: &Fields) -> Found {
         Found { right: Checksums::right(frame), tag: fields.tag(), kind: fields.kind() }
     }

@@ -84,7 +84,7 @@ impl<T> Known<T> {
     pub(super) fn find(&mut self, key: &Key, find: impl FnOnce() -> Option<T>) -> Option<&T> {
         let place = key.fields.hash(key.from.port.into()) >> 48;
         let known = &mut self.0[place as usize % FLOWS];
-        if !matches!(known, Some((of, _)) if of == key) {
+        if !known.as_ref().is_some_and(|(of, _)| of == key) {
             *known = find().map(|found| (*key, found));
         }
         known.as_ref().map(|(_, found)| found)

@@ -30,9 +30,8 @@ const TAGS: usize = 60;
 /// 1 if the frame has ports. Behind it is 1 for a part of a packet.
 pub(super) const PORTS: usize = 61;
 
-/// Bytes of them, and words.
+/// Bytes of them.
 const FIELDS: usize = 64;
-const WORDS: usize = FIELDS / 8;
 
 /// The fields of a frame, or of a rule, or its masks: numbers in the order of the wire, what is not there zero. A frame
 /// is one of a rule if it is the rule's value under the mask.
@@ -42,18 +41,14 @@ const WORDS: usize = FIELDS / 8;
 #[derive(Clone, Copy, Debug, Default, Eq)]
 #[repr(C)]
 pub struct Fields {
-    words: [u64; WORDS],
+    words: [u64; FIELDS / 8],
 }
 
 impl PartialEq for Fields {
     /// By words, without a call.
-    #[inline(always)]
+    #[inline]
     fn eq(&self, other: &Fields) -> bool {
-        let mut differ = 0;
-        for n in 0..WORDS {
-            differ |= self.words[n] ^ other.words[n];
-        }
-        differ == 0
+        self.words.iter().zip(other.words).fold(0, |differ, (own, other)| differ | own ^ other) == 0
     }
 }
 
@@ -64,8 +59,8 @@ struct Read {
     ether_type: u16,
     vlan: u16,
     tags: FrameTags,
-    src_ip: (u64, u64),
-    dst_ip: (u64, u64),
+    src_ip: [u64; 2],
+    dst_ip: [u64; 2],
     flow_label: u32,
     ports: u32,
     has_ports: bool,
@@ -127,7 +122,7 @@ impl Read {
             return None;
         }
         (self.version, self.class, self.hops, self.protocol) = (4, header[1], header[8], header[9]);
-        let address = |at: usize| (0, u64::from(half(header, at)) << 32);
+        let address = |at: usize| [0, u64::from(half(header, at)) << 32];
         (self.src_ip, self.dst_ip) = (address(12), address(16));
         // More fragments, or an offset.
         self.fragmented = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
@@ -144,8 +139,8 @@ impl Read {
         }
         (self.version, self.class, self.hops) = (6, a << 4 | b >> 4, header[7]);
         self.flow_label = u32::from_le_bytes([0, b & 15, c, d]);
-        self.src_ip = (word(header, 8), word(header, 16));
-        self.dst_ip = (word(header, 24), word(header, 32));
+        self.src_ip = [word(header, 8), word(header, 16)];
+        self.dst_ip = [word(header, 24), word(header, 32)];
         self.protocol = header[6];
         for _ in 0..MOST_EXTENSIONS {
             let length = match self.protocol {
@@ -180,18 +175,19 @@ impl Read {
     #[inline(always)]
     fn fields(&self) -> Fields {
         let at = |value: u64, byte: usize| value << (byte * 8);
-        let (ports, fragmented) = (self.has_ports.into(), self.fragmented.into());
-        let last = [self.protocol, self.class, self.hops, self.version, self.tags.0, ports, fragmented, 0];
+        let last = [self.protocol, self.class, self.hops, self.version];
+        let flags = [self.tags.0, self.has_ports.into(), self.fragmented.into()];
+        let last = last.into_iter().chain(flags).enumerate();
         Fields {
             words: [
                 self.addresses.0,
                 u64::from(self.addresses.1) | at(self.ether_type.into(), 4) | at(self.vlan.into(), 6),
-                self.src_ip.0,
-                self.src_ip.1,
-                self.dst_ip.0,
-                self.dst_ip.1,
+                self.src_ip[0],
+                self.src_ip[1],
+                self.dst_ip[0],
+                self.dst_ip[1],
                 u64::from(self.flow_label) | at(self.ports.into(), 4),
-                u64::from_le_bytes(last),
+                last.fold(0, |word, (byte, value)| word | at(value.into(), byte)),
             ],
         }
     }
@@ -284,11 +280,7 @@ impl Fields {
     /// These fields under a mask.
     #[inline(always)]
     pub fn under(&self, mask: &Fields) -> Fields {
-        let mut fields = *self;
-        for n in 0..WORDS {
-            fields.words[n] &= mask.words[n];
-        }
-        fields
+        Fields { words: core::array::from_fn(|n| self.words[n] & mask.words[n]) }
     }
 
     /// What all frames of a conversation have, which stay in order (IEEE 802.1AX 6.2.4): addresses and ports.
@@ -303,10 +295,10 @@ impl Fields {
     }
 
     /// A number that the fields of few others have, for `of`: its upper bits.
-    #[inline(always)]
+    #[inline]
     pub fn hash(&self, of: u64) -> u64 {
         // Odd, and as many as there are words: each product is found by itself.
-        const FACTORS: [u64; WORDS] = [
+        const FACTORS: [u64; FIELDS / 8] = [
             0x9e37_79b9_7f4a_7c15,
             0xbf58_476d_1ce4_e5b9,
             0x94d0_49bb_1331_11eb,
@@ -316,25 +308,19 @@ impl Fields {
             0x8ebc_6af0_9c88_c6e3,
             0x5899_65cc_7537_4cc3,
         ];
-        let mut sum = of;
-        for (n, factor) in FACTORS.iter().enumerate() {
-            sum = sum.wrapping_add((self.words[n] ^ self.words[n] >> 32).wrapping_mul(*factor));
-        }
+        let products =
+            self.words.iter().zip(FACTORS).map(|(word, factor)| (word ^ word >> 32).wrapping_mul(factor));
+        let sum = products.fold(of, u64::wrapping_add);
         (sum ^ sum >> 29).wrapping_mul(FACTORS[0])
     }
 
     /// `N` bytes at one of the places above.
     #[inline(always)]
     pub(super) fn get<const N: usize>(&self, at: usize) -> [u8; N] {
-        let mut bytes = [0; N];
-        for (n, byte) in bytes.iter_mut().enumerate() {
-            *byte = (self.words[(at + n) / 8] >> ((at + n) % 8 * 8)) as u8;
-        }
-        bytes
+        core::array::from_fn(|n| (self.words[(at + n) / 8] >> ((at + n) % 8 * 8)) as u8)
     }
 
     /// What kind of frame it is.
-    #[inline(always)]
     pub fn kind(&self) -> FrameKind {
         let [protocol, _, _, version, _, ports, fragmented] = self.get(PROTOCOL);
         let any = match version {
@@ -363,7 +349,6 @@ impl Fields {
     }
 
     /// Its first tag, if that is one of 802.1Q.
-    #[inline(always)]
     pub fn tag(&self) -> Option<u16> {
         let [tags] = self.get(TAGS);
         let tags = FrameTags(tags);

@@ -46,19 +46,19 @@ struct L4 {
 
 impl Checksums {
     /// Those that are right. One that a frame does not have is not; UDP over IPv4 without a checksum has a right one.
-    #[inline(always)]
     pub fn right(frame: &[u8]) -> Checksums {
         let Some(Headers { ipv4, l4 }) = Headers::find(frame) else { return Checksums::default() };
-        let l4 = match l4 {
-            Some(l4) if l4.is_unused(frame) => ipv4.is_some(),
-            Some(l4) => fold(l4.pseudo(frame) + sum(&frame[l4.segment])) == 0xffff,
-            None => false,
+        let is_right = |l4: &L4| {
+            if l4.is_unused(frame) {
+                ipv4.is_some()
+            } else {
+                fold(l4.pseudo(frame) + sum(&frame[l4.segment.clone()])) == 0xffff
+            }
         };
-        let ip = match ipv4 {
-            Some(header) => checksum(&frame[header]) == 0,
-            None => false,
-        };
-        Checksums { ip, l4 }
+        Checksums {
+            ip: ipv4.as_ref().is_some_and(|header| checksum(&frame[header.clone()]) == 0),
+            l4: l4.as_ref().is_some_and(is_right),
+        }
     }
 
     /// Fills them in, as far as the frame has them. What is in their places does not count.
@@ -121,19 +121,15 @@ impl Headers {
     fn find(frame: &[u8]) -> Option<Headers> {
         let (ether_type, ip) = ip_header(frame)?;
         let packet = frame.get(ip..)?;
-        // No header of IP is shorter.
-        let header = packet.first_chunk::<20>()?;
-        match (ether_type, header[0] >> 4) {
+        match (ether_type, packet.first()? >> 4) {
             (ETHERTYPE_IPV4, 4) => {
-                let length = usize::from(header[0] & 15) * 4;
-                if length < header.len() || packet.len() < length {
+                let length = usize::from(packet[0] & 15) * 4;
+                if length < 20 || packet.len() < length {
                     return None;
                 }
-                let body = ip + length..ip + usize::from(get16(header, 2));
-                let l4 = match get16(header, 6) & 0x3fff {
-                    0 => L4::find(frame, header[9], ip + 12..ip + 20, body),
-                    _ => None,
-                };
+                let whole = get16(packet, 6) & 0x3fff == 0;
+                let body = ip + length..ip + usize::from(get16(packet, 2));
+                let l4 = whole.then(|| L4::find(frame, packet[9], ip + 12..ip + 20, body)).flatten();
                 Some(Headers { ipv4: Some(ip..ip + length), l4 })
             }
             (ETHERTYPE_IPV6, 6) if packet.len() >= 40 => {

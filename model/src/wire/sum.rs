@@ -2,22 +2,14 @@
 #![allow(unsafe_code)]
 
 /// The Internet checksum of `bytes`: 0 over a header that carries its right checksum.
-#[inline(always)]
+#[inline]
 pub fn checksum(bytes: &[u8]) -> u16 {
     !fold(sum(bytes))
 }
 
 /// The sum of big-endian words of 16 bits. Several add up, to be [folded](fold).
-#[inline(always)]
+#[inline]
 pub(super) fn sum(bytes: &[u8]) -> u64 {
-    match <&[u8; 20]>::try_from(bytes) {
-        // The usual header of IPv4: without a call or a loop.
-        Ok(header) => sum_of(header),
-        Err(_) => sum_of_any(bytes),
-    }
-}
-
-fn sum_of_any(bytes: &[u8]) -> u64 {
     // A call, and a look at what the processor can, are for long ones.
     match bytes.len() > 128 && is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has AVX2.
