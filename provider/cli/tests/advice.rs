@@ -34,7 +34,7 @@ fn a_net_that_does_not_run_is_started_by_a_short_command() {
 }
 
 #[test]
-fn a_negative_number_is_a_value_that_the_option_refuses() {
+fn a_number_out_of_range_is_a_value_that_the_option_refuses() {
     for line in [
         &["top", "--count", "-1"][..],
         &["top", "--interval", "-0.5"],
@@ -43,6 +43,7 @@ fn a_negative_number_is_a_value_that_the_option_refuses() {
         &["selftest", "--stress", "-1"],
         &["run", "--cards", "-1"],
         &["compare", "--check", "golden.json", "--tolerance", "-1"],
+        &["compare", "--check", "golden.json", "--tolerance", "inf"],
     ] {
         let said = said(2, line);
         let [.., option, value] = line else { unreachable!() };

@@ -61,7 +61,8 @@ pub struct CompareArgs {
 }
 
 fn percent(text: &str) -> Result<f64, &'static str> {
-    text.parse().ok().filter(|percent| *percent >= 0.0).ok_or("a number from 0 on")
+    let number = text.parse().ok().filter(|percent: &f64| percent.is_finite() && *percent >= 0.0);
+    number.ok_or("a finite number from 0 on")
 }
 
 /// A run and its result.
