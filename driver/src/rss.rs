@@ -131,6 +131,11 @@ impl<C: Card> Table<C> {
         self.object.number
     }
 
+    /// The queue of each entry.
+    pub fn queues(&self) -> Vec<Arc<Qp<C>>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner).to_vec()
+    }
+
     /// Exchanges all entries, between two frames; as many as it had.
     pub fn modify(&self, queues: &[Arc<Qp<C>>]) -> Result<()> {
         let mut old = self.queues.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,10 +5,10 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void, CStr, CString};
+use std::panic::{catch_unwind, UnwindSafe};
 use std::ptr::null_mut;
 use std::sync::{Mutex, OnceLock};
 
-use driver::Error;
 use verbena::verbs::card::{Card, Device};
 use verbena::verbs::in_view::in_view;
 use verbena::verbs::timeline;
@@ -98,35 +98,47 @@ unsafe extern "C" fn reset(dev: *mut EthDev) -> c_int {
     // SAFETY: called by ethdev for a device of this driver, whose name is a C string.
     unsafe {
         let name = CStr::from_ptr((*EthDev::data(dev)).name.as_ptr()).to_string_lossy();
-        ops::reset::<Card>(dev, || open(&name).map_err(Error::Invalid))
+        match said(&name, || open(&name)) {
+            Ok(port) => ops::reset(dev, port),
+            Err(errno) => -errno,
+        }
     }
+}
+
+/// A port that is opened; else logs why it is not, and gives an errno value.
+fn said(
+    name: &str,
+    open: impl FnOnce() -> Result<Port<Card>, String> + UnwindSafe,
+) -> Result<Port<Card>, c_int> {
+    let opened = catch_unwind(open).map_err(|_| libc::EIO)?;
+    opened.map_err(|why| {
+        log(&format!("{name}: {why}"));
+        libc::ENODEV
+    })
 }
 
 unsafe extern "C" fn probe(vdev: *mut VdevDevice) -> c_int {
     // SAFETY: called by the bus with a device, whose name is a C string.
-    let name = unsafe { CStr::from_ptr((*vdev).device.name) };
+    let named = unsafe { CStr::from_ptr((*vdev).device.name) };
+    let name = named.to_string_lossy();
     // SAFETY: as above; its arguments, if it has some, are a C string.
     let argued = unsafe {
         let devargs = (*vdev).device.devargs;
         !devargs.is_null() && !(*devargs).args.is_null() && *(*devargs).args != 0
     };
-    let opened = std::panic::catch_unwind(|| match () {
+    let opened = said(&name, || match () {
         () if !abi::is_primary() => Err("only DPDK's primary process can use the card".into()),
         () if argued => Err("the device takes no arguments".into()),
         // Before memory of the net is mapped.
-        () => locks::check().and_then(|()| open(&name.to_string_lossy())),
+        () => locks::check().and_then(|()| open(&name)),
     });
     let port = match opened {
-        Ok(Ok(port)) => port,
-        Ok(Err(why)) => {
-            log(&format!("{}: {why}", name.to_string_lossy()));
-            return -libc::ENODEV;
-        }
-        Err(_) => return -libc::EIO,
+        Ok(port) => port,
+        Err(errno) => return -errno,
     };
     // SAFETY: functions of ethdev, and the device that it allocates, which nobody else uses yet.
     unsafe {
-        let dev = abi::rte_eth_dev_allocate(name.as_ptr());
+        let dev = abi::rte_eth_dev_allocate(named.as_ptr());
         if dev.is_null() {
             return -libc::ENOMEM;
         }

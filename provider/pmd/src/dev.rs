@@ -36,16 +36,28 @@ impl<C: Card> Dev<'_, C> {
         unsafe { pointers((*self.data).tx_queues.cast(), (*self.data).nb_tx_queues) }
     }
 
+    /// Each receive queue that was made, with its number.
+    pub fn receiving_by_number(&self) -> impl Iterator<Item = (usize, &RxQueue<C>)> {
+        // SAFETY: null, or a queue that is not released.
+        let made = |(n, &queue): (usize, &*mut RxQueue<C>)| Some((n, unsafe { queue.as_ref() }?));
+        self.rx_queues().iter().enumerate().filter_map(made)
+    }
+
+    /// Each transmit queue that was made, with its number.
+    pub fn sending_by_number(&self) -> impl Iterator<Item = (usize, &TxQueue<C>)> {
+        // SAFETY: null, or a queue that is not released.
+        let made = |(n, &queue): (usize, &*mut TxQueue<C>)| Some((n, unsafe { queue.as_ref() }?));
+        self.tx_queues().iter().enumerate().filter_map(made)
+    }
+
     /// Each receive queue that was made.
     pub fn receiving(&self) -> impl Iterator<Item = &RxQueue<C>> {
-        // SAFETY: null, or a queue that is not released.
-        self.rx_queues().iter().filter_map(|&queue| unsafe { queue.as_ref() })
+        self.receiving_by_number().map(|(_, queue)| queue)
     }
 
     /// Each transmit queue that was made.
     pub fn sending(&self) -> impl Iterator<Item = &TxQueue<C>> {
-        // SAFETY: null, or a queue that is not released.
-        self.tx_queues().iter().filter_map(|&queue| unsafe { queue.as_ref() })
+        self.sending_by_number().map(|(_, queue)| queue)
     }
 
     /// The receive queue of this number, if it was made.
@@ -139,7 +151,7 @@ unsafe fn pointers<'a, T>(list: *mut *mut T, count: u16) -> &'a [*mut T] {
 /// Calls with the port of a device; errors become negative errno values, which `what` explains in the log.
 ///
 /// # Safety
-/// `dev` must be a device of this driver, whose queues nobody releases at the same time.
+/// `dev` must be a device of this driver.
 pub unsafe fn with<C: Card>(
     dev: *mut EthDev,
     what: &str,
@@ -173,7 +185,7 @@ macro_rules! calls {
             $dev: *mut $crate::abi::ethdev::EthDev,
             $($arg: $type),*
         ) -> std::ffi::c_int {
-            // SAFETY: ethdev calls it for a device of this driver, none of whose queues it releases at the same time.
+            // SAFETY: ethdev calls it for a device of this driver.
             unsafe { $crate::dev::with::<C>($dev, $what, |$dev| $body) }
         }
     )* };

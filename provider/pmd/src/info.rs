@@ -19,15 +19,13 @@ use crate::abi::info::{
 use crate::abi::rte_eth_dev_callback_process;
 use crate::dev::{calls, with, Dev};
 use crate::slots::OVERHEAD;
-use crate::spread::{ENTRIES, KINDS};
+use crate::spread::{ENTRIES, KINDS, RX_QUEUES};
 use crate::watch::Watch;
 
 /// Addresses of a port, its own among them.
 pub const ADDRESSES: u32 = 64;
 /// Transmit queues.
 const TX_QUEUES: u16 = 64;
-/// Receive queues.
-pub const RX_QUEUES: u16 = 64;
 
 calls! {
     /// `dev_infos_get`.
@@ -92,8 +90,8 @@ unsafe fn set_link(data: *mut EthDevData, speed: u32, up: bool) {
     state.store(link(speed, up), Ordering::Release);
 }
 
-/// Takes the card's events, if the program wants to know of frames or of changes of the link. Of these ethdev asks the driver no
-/// more then.
+/// Takes the card's events, if the program wants to know of frames or of changes of the link. With `lsc`, ethdev then no longer
+/// asks the driver for the link.
 pub fn watch<C: Card>(dev: &mut Dev<'_, C>) -> Result<(), Error> {
     /// A device of ethdev, which stays until it is closed.
     #[derive(Clone, Copy)]
@@ -110,7 +108,7 @@ pub fn watch<C: Card>(dev: &mut Dev<'_, C>) -> Result<(), Error> {
         }
     }
     let tells_link = dev.interrupts() & INTERRUPT_LINK != 0;
-    let bells = dev.port.interrupts.as_ref().map(|interrupts| interrupts.bells.clone());
+    let bells = dev.port.interrupts.bells.clone();
     if !tells_link && bells.is_none() {
         return Ok(());
     }
@@ -145,7 +143,7 @@ calls! {
     pub unsafe fn stats(dev, stats: *mut Stats) "the counters" {
         // SAFETY: ethdev calls it with a structure that is zero.
         let stats = &mut *stats;
-        for (n, queue) in dev.receiving().enumerate() {
+        for (n, queue) in dev.receiving_by_number() {
             let counters = queue.counters();
             let (packets, bytes, errors) =
                 (counters.packets.get(), counters.bytes.get(), counters.errors.get());
@@ -157,7 +155,7 @@ calls! {
                 (stats.q_ipackets[n], stats.q_ibytes[n], stats.q_errors[n]) = (packets, bytes, errors);
             }
         }
-        for (n, queue) in dev.sending().enumerate() {
+        for (n, queue) in dev.sending_by_number() {
             let counters = queue.counters();
             let (packets, bytes, errors) =
                 (counters.packets.get(), counters.bytes.get(), counters.errors.get());

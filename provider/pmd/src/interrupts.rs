@@ -13,15 +13,19 @@ use driver::{Error, Result};
 
 use crate::abi;
 use crate::abi::ethdev::EthDev;
+use crate::spread::RX_QUEUES;
 
 /// `RTE_INTR_INSTANCE_F_PRIVATE`.
 pub const OF_THIS_PROCESS: u32 = 0;
-/// `RTE_INTR_HANDLE_VDEV`: EAL reads the counter of a descriptor on which it has waited.
+/// `RTE_INTR_HANDLE_VDEV`: of a descriptor on which it has waited EAL reads as many bytes as the driver says. It is told none:
+/// it waits for the next write (`EPOLLET`), and would read for ever where another thread has emptied the counter meanwhile.
 pub const KIND: c_int = 8;
 /// `RTE_INTR_VEC_RXTX_OFFSET`: the vector of the first queue.
 pub const FIRST: c_int = 1;
 /// Bytes of the counter of an eventfd.
 const COUNTER: usize = 8;
+/// A bell that rings for no completion queue.
+const NOBODY: u32 = u32::MAX;
 
 /// The descriptor of a receive queue.
 pub struct Bell {
@@ -39,7 +43,7 @@ impl Bell {
             return Err(Error::Invalid(format!("no descriptor for an interrupt: {error}")));
         }
         // SAFETY: a new descriptor.
-        Ok(Bell { cqn: AtomicU32::new(u32::MAX), eventfd: unsafe { File::from_raw_fd(fd) } })
+        Ok(Bell { cqn: AtomicU32::new(NOBODY), eventfd: unsafe { File::from_raw_fd(fd) } })
     }
 
     /// Wakes who sleeps on it.
@@ -53,8 +57,9 @@ impl Bell {
         self.cqn.store(cqn, Ordering::Release);
     }
 
-    /// It has not been rung.
+    /// It rings for nobody, and has not been rung.
     pub fn silence(&self) {
+        self.rings_for(NOBODY);
         let _ = (&self.eventfd).read(&mut [0; COUNTER]);
     }
 }
@@ -79,61 +84,76 @@ impl Bells {
     }
 }
 
-/// The interrupts of a port that is started.
+/// The interrupts of a port.
 pub struct Interrupts {
-    /// What is rung.
-    pub bells: Arc<Bells>,
+    /// What is rung, while the port is started and the program asked for that.
+    pub bells: Option<Arc<Bells>>,
     dev: *mut EthDev,
-    /// EAL's own.
+    /// EAL's own, once it was needed. It outlives the stop of the port: threads that wake then still write to it.
     handle: *mut c_void,
 }
 
+impl Default for Interrupts {
+    fn default() -> Self {
+        Interrupts { bells: None, dev: null_mut(), handle: null_mut() }
+    }
+}
+
 impl Interrupts {
-    /// Those of a device with so many receive queues.
+    /// Programs may wait for so many receive queues of a device.
     ///
     /// # Safety
-    /// `dev` must be a device of ethdev that stays until this is dropped.
-    pub unsafe fn new(dev: *mut EthDev, count: u16) -> Result<Interrupts> {
-        let bells = (0..count).map(|_| Bell::new()).collect::<Result<Box<[Bell]>>>()?;
-        // SAFETY: a function without conditions.
-        let handle = unsafe { abi::rte_intr_instance_alloc(OF_THIS_PROCESS) };
-        let made = Interrupts { bells: Arc::new(Bells(bells)), dev, handle };
-        let refused = || Error::invalid("DPDK has no room for the interrupts of the port");
-        if handle.is_null() {
-            return Err(refused());
-        }
-        let count = c_int::from(count);
-        // SAFETY: a handle that nobody else uses yet.
+    /// `dev` must be a device of ethdev that is there until the [stop](Self::stop).
+    pub unsafe fn start(&mut self, dev: *mut EthDev, count: u16) -> Result<()> {
+        self.stop();
+        let bells = Bells((0..count).map(|_| Bell::new()).collect::<Result<_>>()?);
+        // SAFETY: a function without conditions, and a handle that no program knows while the port is stopped. What is there
+        // already stays.
         let all = unsafe {
-            abi::rte_intr_type_set(handle, KIND) == 0
-                && abi::rte_intr_efd_counter_size_set(handle, COUNTER as u8) == 0
-                && abi::rte_intr_vec_list_alloc(handle, c"verbena".as_ptr(), count) == 0
-                && made.bells.0.iter().zip(0..).all(|(bell, n)| {
+            if self.handle.is_null() {
+                self.handle = abi::rte_intr_instance_alloc(OF_THIS_PROCESS);
+            }
+            let handle = self.handle;
+            !handle.is_null()
+                && abi::rte_intr_type_set(handle, KIND) == 0
+                && abi::rte_intr_vec_list_alloc(handle, c"verbena".as_ptr(), RX_QUEUES.into()) == 0
+                && bells.0.iter().zip(0..).all(|(bell, n)| {
                     abi::rte_intr_efds_index_set(handle, n, bell.eventfd.as_raw_fd()) == 0
                         && abi::rte_intr_vec_list_index_set(handle, n, FIRST + n) == 0
                 })
-                && abi::rte_intr_nb_efd_set(handle, count) == 0
+                && abi::rte_intr_nb_efd_set(handle, count.into()) == 0
         };
         if !all {
-            return Err(refused());
+            return Err(Error::invalid("DPDK has no room for the interrupts of the port"));
         }
+        (self.dev, self.bells) = (dev, Some(Arc::new(bells)));
         // SAFETY: as the caller promises.
-        unsafe { EthDev::interrupts_by(dev, handle) };
-        Ok(made)
+        unsafe { EthDev::interrupts_by(dev, self.handle) };
+        Ok(())
+    }
+
+    /// Nobody waits any more.
+    pub fn stop(&mut self) {
+        if self.bells.is_some() {
+            // SAFETY: the device is there, and the descriptors are still open.
+            unsafe {
+                EthDev::interrupts_by(self.dev, null_mut());
+                abi::rte_intr_free_epoll_fd(self.handle);
+            }
+            self.bells = None;
+        }
     }
 }
 
 impl Drop for Interrupts {
     fn drop(&mut self) {
-        if self.handle.is_null() {
-            return;
-        }
-        // SAFETY: no thread waits at a port that is stopped, and the descriptors are still open.
-        unsafe {
-            EthDev::interrupts_by(self.dev, null_mut());
-            abi::rte_intr_free_epoll_fd(self.handle);
-            abi::rte_intr_vec_list_free(self.handle);
-            abi::rte_intr_instance_free(self.handle);
+        self.stop();
+        if !self.handle.is_null() {
+            // SAFETY: no thread waits at a port that is closed.
+            unsafe {
+                abi::rte_intr_vec_list_free(self.handle);
+                abi::rte_intr_instance_free(self.handle);
+            }
         }
     }
 }

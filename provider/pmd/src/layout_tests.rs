@@ -257,6 +257,10 @@ fn bits_are_those_of_each_release() {
         let ours = [true, false].map(|up| ethdev::link(10_000, up).to_le_bytes());
         assert_eq!(link, ours);
 
+        let asked = bytes::<4>(release, "struct rte_eth_intr_conf", &["it.lsc = 1", "it.rxq = 1"]);
+        let ours = [ethdev::INTERRUPT_LINK, ethdev::INTERRUPT_RX].map(u32::to_le_bytes);
+        assert_eq!(asked, ours);
+
         let lengths = ["it.l2_len = 18; it.l3_len = 511; it.l4_len = 32; it.tso_segsz = 65535"];
         let mbuf = bytes::<{ size_of::<Mbuf>() }>(release, "struct rte_mbuf", &lengths);
         let at = offset_of!(Mbuf, tx_offload);

@@ -15,7 +15,6 @@ use crate::dev::{calls, with, Dev};
 use crate::flow;
 use crate::hash;
 use crate::info;
-use crate::interrupts::Interrupts;
 use crate::kinds;
 use crate::port::Port;
 use crate::queues;
@@ -26,10 +25,10 @@ use crate::tx::{self, TxQueue, DRAIN};
 /// `RTE_ETH_VLAN_STRIP_MASK`.
 const VLAN_STRIP_CHANGES: c_int = 1;
 
-/// Frees queue `n` of ethdev's array, if it is there.
+/// Frees queue `n` of ethdev's array, if it is there. The port's mutex is held: other threads read what it has counted.
 ///
 /// # Safety
-/// `list` must be an array of more than `n` pointers to such queues, which no thread uses any more.
+/// `list` must be an array of more than `n` pointers to such queues, of which no thread sends or receives by this one.
 unsafe fn release<Q>(list: *mut *mut c_void, n: u16) {
     // SAFETY: as the caller promises.
     unsafe {
@@ -54,8 +53,8 @@ calls! {
         let queues = dev.work_queues();
         dev.port.start(&queues).inspect_err(|_| dev.port.stop())?;
         if dev.interrupts() & INTERRUPT_RX != 0 {
-            let made = Interrupts::new(dev.ethdev, (*dev.data).nb_rx_queues);
-            dev.port.interrupts = Some(made.inspect_err(|_| dev.port.stop())?);
+            let (ethdev, count) = (dev.ethdev, (*dev.data).nb_rx_queues);
+            dev.port.interrupts.start(ethdev, count).inspect_err(|_| dev.port.stop())?;
         }
         info::watch(dev).inspect_err(|_| dev.port.stop())?;
         dev.set_states(true);
@@ -80,7 +79,6 @@ unsafe extern "C" fn stop<C: Card>(dev: *mut EthDev) -> c_int {
             dev.sending().for_each(|queue| drop(queue.stop(until)));
             dev.port.stop();
             dev.receiving().for_each(|queue| drop(queue.stop()));
-            dev.port.interrupts = None;
             dev.set_states(false);
             Ok(())
         })
@@ -123,17 +121,18 @@ unsafe fn release_all<C: Card>(dev: &mut Dev<'_, C>) {
     }
 }
 
-/// `dev_reset`: the port begins again as `open` gives it, without queues and rules. ethdev has stopped it, and restores addresses
-/// and modes when it is started.
+/// `dev_reset`: the port begins again as one that was just opened, without queues and rules. ethdev has stopped it, and restores
+/// addresses and modes when it is started.
 ///
 /// # Safety
 /// Called by ethdev for a device of this driver, whose queues are not used any more.
-pub unsafe fn reset<C: Card>(dev: *mut EthDev, open: impl FnOnce() -> Result<Port<C>, Error>) -> c_int {
+pub unsafe fn reset<C: Card>(dev: *mut EthDev, opened: Port<C>) -> c_int {
     // SAFETY: as the caller promises.
     unsafe {
         with::<C>(dev, "resetting", |dev| {
             release_all(dev);
-            *dev.port = open()?;
+            let old = std::mem::replace(&mut *dev.port, opened);
+            dev.port.flows.follow(&old.flows);
             Ok(())
         })
     }
@@ -223,13 +222,23 @@ calls! {
 }
 
 unsafe extern "C" fn rx_release<C: Card>(dev: *mut EthDev, queue: u16) {
-    // SAFETY: called by ethdev for a queue that is not used any more.
-    unsafe { release::<RxQueue<C>>((*EthDev::data(dev)).rx_queues, queue) }
+    // SAFETY: called by ethdev for a queue at which nobody receives.
+    unsafe {
+        with::<C>(dev, "releasing a receive queue", |dev| {
+            release::<RxQueue<C>>((*dev.data).rx_queues, queue);
+            Ok(())
+        });
+    }
 }
 
 unsafe extern "C" fn tx_release<C: Card>(dev: *mut EthDev, queue: u16) {
-    // SAFETY: called by ethdev for a queue that is not used any more.
-    unsafe { release::<TxQueue<C>>((*EthDev::data(dev)).tx_queues, queue) }
+    // SAFETY: called by ethdev for a queue at which nobody sends.
+    unsafe {
+        with::<C>(dev, "releasing a transmit queue", |dev| {
+            release::<TxQueue<C>>((*dev.data).tx_queues, queue);
+            Ok(())
+        });
+    }
 }
 
 unsafe extern "C" fn address_remove<C: Card>(dev: *mut EthDev, index: u32) {

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use driver::{Card, Device, Flow, Pd, PortInfo, Qp, Result};
-use fpga_regs::{FlowContext, FlowKind, HASH_KEY};
+use fpga_regs::{FlowContext, FlowKind, QpState, HASH_KEY};
 
 use crate::abi::ethdev::Mac;
 use crate::flow;
 use crate::flow::action::Actions;
 use crate::flow::rules::{Queues, Rules};
 use crate::interrupts::Interrupts;
-use crate::spread::{Group, Receiving, Spread, ENTRIES};
+use crate::spread::{group, requeue, Group, Receiving, Spread, ENTRIES};
 use crate::watch::Watch;
 
 /// The address of everybody.
@@ -92,8 +92,8 @@ pub struct Port<C: Card> {
     filters: BTreeMap<(Filter, bool), Flow<C>>,
     /// Who takes the card's events, while the port is started and the program wants to know of some.
     pub watch: Option<Watch>,
-    /// What is rung when frames come, while the port is started and the program asked for that.
-    pub interrupts: Option<Interrupts>,
+    /// How the program sleeps until frames come.
+    pub interrupts: Interrupts,
     /// What the rules give frames to, while the port is started.
     group: Option<Group<C>>,
 }
@@ -113,7 +113,7 @@ impl<C: Card> Port<C> {
             flows: Rules::default(),
             filters: BTreeMap::new(),
             watch: None,
-            interrupts: None,
+            interrupts: Interrupts::default(),
             group: None,
         })
     }
@@ -143,16 +143,20 @@ impl<C: Card> Port<C> {
     }
 
     /// The work queues receive what the port is to receive, spread as is set. Also while they do so already in another way:
-    /// then all frames go to one of them until the rules are exchanged, as it gets one copy of a frame that two rules give it.
+    /// then all frames go to one that is started until the rules are exchanged, as it gets one copy of a frame that two rules
+    /// give it.
     fn receive(&mut self, queues: &Receiving<C>) -> Result<()> {
         let all = self.spread.queues(queues)?;
         let meanwhile = match &self.group {
-            Some(_) => vec![all[0].clone(); ENTRIES],
+            Some(_) => {
+                let one = all.iter().find(|queue| queue.state() == QpState::RTR).unwrap_or(&all[0]);
+                vec![one.clone(); ENTRIES]
+            }
             None => all.clone(),
         };
         let old = self.group.as_ref().map(|old| old.table.clone());
         old.as_ref().map_or(Ok(()), |old| old.modify(&meanwhile))?;
-        let new = self.spread.group(&self.device, &self.pd, &meanwhile);
+        let new = group(&self.device, &self.pd, &meanwhile, self.spread.kinds, &self.spread.key);
         let new = new.and_then(|new| Ok((self.made(&new.qp, &self.wanted.filters())?, new)));
         let (filters, group) = match (new, &old) {
             (Ok(new), _) => new,
@@ -209,10 +213,10 @@ impl<C: Card> Port<C> {
         changed.inspect_err(|_| self.spread.entries = before)
     }
 
-    /// A receive queue was made anew, at once if the port is started: it gets what the old one got.
+    /// A receive queue was made anew, while the port is started: it gets what the old one got.
     pub fn requeue(&mut self, queues: &Receiving<C>) -> Result<()> {
         let Some(group) = &self.group else { return Ok(()) };
-        group.table.modify(&self.spread.queues(queues)?)?;
+        requeue(&group.table, &self.spread.entries, queues)?;
         self.flows.requeue(queues)
     }
 
@@ -229,8 +233,9 @@ impl<C: Card> Port<C> {
         flows.add(priority, rule, actions, queues.as_ref())
     }
 
-    /// Receives nothing any more.
+    /// Receives nothing any more, and nobody waits for it.
     pub fn stop(&mut self) {
+        self.interrupts.stop();
         self.flows.stop();
         self.filters.clear();
         self.group = None;

@@ -42,6 +42,8 @@ calls! {
     /// `rx_queue_intr_enable`: the next frame is told, and also those that wait already.
     pub unsafe fn rx_interrupt_on(dev, number: u16) "an interrupt" {
         let (queue, bell) = (receive_queue(dev, number)?, bell(dev, number)?);
+        // Nobody rings for a card that is lost.
+        dev.port.device.check()?;
         bell.rings_for(queue.cqn());
         if queue.tell() {
             bell.ring();
@@ -61,13 +63,24 @@ calls! {
         dev.set_sending(number, true);
         Ok(())
     }
+}
 
-    /// `tx_queue_stop`.
-    pub unsafe fn tx_stop(dev, number: u16) "stopping a transmit queue" {
-        // SAFETY: ethdev calls it for a queue at which nobody sends.
-        transmit_queue(dev, number)?.stop(Instant::now() + DRAIN)?;
-        dev.set_sending(number, false);
-        Ok(())
+/// `tx_queue_stop`. Others use the port while the queue waits for its frames.
+pub unsafe extern "C" fn tx_stop<C: Card>(dev: *mut EthDev, number: u16) -> c_int {
+    const WHAT: &str = "stopping a transmit queue";
+    let mut queue = None;
+    // SAFETY: ethdev calls it for a device of this driver, and a queue at which nobody sends and that nobody releases.
+    unsafe {
+        with::<C>(dev, WHAT, |dev| {
+            queue = dev.transmit_queue(number).map(std::ptr::from_ref);
+            Ok(())
+        });
+        let stopped = queue.map(|queue: *const TxQueue<C>| (*queue).stop(Instant::now() + DRAIN));
+        with::<C>(dev, WHAT, |dev| {
+            stopped.unwrap_or_else(|| Err(none(number)))?;
+            dev.set_sending(number, false);
+            Ok(())
+        })
     }
 }
 
@@ -80,8 +93,10 @@ fn transmit_queue<'a, C: Card>(dev: &'a Dev<'_, C>, number: u16) -> Result<&'a T
 }
 
 fn bell<'a, C: Card>(dev: &'a Dev<'_, C>, number: u16) -> Result<&'a Bell> {
-    let bells = dev.port.interrupts.as_ref().map(|interrupts| &interrupts.bells);
-    bells.and_then(|bells| bells.of(number)).ok_or(Error::Unsupported("an interrupt without intr_conf.rxq"))
+    let bells = dev.port.interrupts.bells.as_ref();
+    bells.and_then(|bells| bells.of(number)).ok_or(Error::Unsupported(
+        "an interrupt of a port that is stopped, or was configured without intr_conf.rxq,",
+    ))
 }
 
 fn none(number: u16) -> Error {

@@ -16,7 +16,7 @@ pub struct RawQp<C: Card> {
 }
 
 impl<C: Card> RawQp<C> {
-    /// One for the card's port, which sends from its [start](Self::restart) on and may cut TCP into frames.
+    /// One for the card's port, which sends from a [`restart`](Self::restart) on and may cut TCP into frames.
     pub fn new(device: &Arc<Device<C>>, pd: &Arc<Pd<C>>, port: u8, caps: QpCaps, tso: bool) -> Result<Self> {
         let cq = device.create_cq(caps.max_send_wr + 1, 0)?;
         let offloads = Offloads { tso, ..Offloads::default() };

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use driver::{Card, Device, Error, Pd, Qp, Result, Table};
 use fpga_regs::{HashFields, HASH_KEY, SUITE_KEY};
 
+/// Most receive queues of a port.
+pub const RX_QUEUES: u16 = 64;
 /// Entries of the redirection table.
 pub const ENTRIES: usize = 128;
 
@@ -36,20 +38,19 @@ fn fields(kinds: u64) -> HashFields {
 /// Entries of a table over which frames of a rule are spread.
 const MOST_ENTRIES: usize = 512;
 
-/// A queue pair that spreads frames evenly over these queues, of which there is at least one, by a hash of these kinds of
-/// packets.
+/// A queue pair that spreads frames over the entries of a table by a hash of these kinds of packets.
 pub fn group<C: Card>(
     device: &Arc<Device<C>>,
     pd: &Arc<Pd<C>>,
-    queues: &[Arc<Qp<C>>],
+    entries: &[Arc<Qp<C>>],
     kinds: u64,
     key: &[u8; HASH_KEY],
 ) -> Result<Group<C>> {
-    let table = device.create_table(&evenly(queues))?;
+    let table = device.create_table(entries)?;
     Ok(Group { qp: pd.create_hash_qp(&table, fields(kinds), key)?, table })
 }
 
-/// The entries of a table that spreads frames evenly over these queues.
+/// The entries of a table that spreads frames evenly over these queues, of which there is at least one.
 pub fn evenly<C: Card>(queues: &[Arc<Qp<C>>]) -> Vec<Arc<Qp<C>>> {
     // A table has a power of two: a larger one is more even.
     let entries = match queues.len() {
@@ -65,12 +66,20 @@ pub type Receiving<C> = [Option<Arc<Qp<C>>>];
 /// The queues of these numbers.
 pub fn numbered<C: Card>(queues: &Receiving<C>, numbers: &[u16]) -> Result<Vec<Arc<Qp<C>>>> {
     let queue = |&n: &u16| {
-        let queue = queues.get(usize::from(n)).cloned().flatten();
-        queue.ok_or_else(|| {
+        let queue = queues.get(usize::from(n)).ok_or_else(|| {
             Error::Invalid(format!("there is no receive queue {n}: the port has {}", queues.len()))
-        })
+        })?;
+        queue.clone().ok_or_else(|| Error::Invalid(format!("receive queue {n} is not set up")))
     };
     numbers.iter().map(queue).collect()
+}
+
+/// A table whose entries are the queues of these numbers in turn gets those that were made anew. Where there is none now, it
+/// keeps the old one, to which nothing comes.
+pub fn requeue<C: Card>(table: &Table<C>, numbers: &[u16], queues: &Receiving<C>) -> Result<()> {
+    let now = |(old, &n): (Arc<Qp<C>>, &u16)| queues.get(usize::from(n)).cloned().flatten().unwrap_or(old);
+    let entries: Vec<_> = table.queues().into_iter().zip(numbers.iter().cycle()).map(now).collect();
+    table.modify(&entries)
 }
 
 /// What gives frames to queues.
@@ -106,17 +115,5 @@ impl Spread {
     /// The work queue of each entry.
     pub fn queues<C: Card>(&self, queues: &Receiving<C>) -> Result<Vec<Arc<Qp<C>>>> {
         numbered(queues, &self.entries)
-    }
-
-    /// A group that has these queues in its table, with the hash that is set now.
-    pub fn group<C: Card>(
-        &self,
-        device: &Arc<Device<C>>,
-        pd: &Arc<Pd<C>>,
-        queues: &[Arc<Qp<C>>],
-    ) -> Result<Group<C>> {
-        let table = device.create_table(queues)?;
-        let qp = pd.create_hash_qp(&table, fields(self.kinds), &self.key)?;
-        Ok(Group { qp, table })
     }
 }

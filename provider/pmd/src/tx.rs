@@ -225,8 +225,8 @@ impl<C: Card> Sent<C> {
         (self.tail, self.done) = (self.head, self.posted);
     }
 
-    /// Posts a packet, or drops one that the card cannot send; false if it has to wait, for one that completes: the last
-    /// that there is room for, and those that are `waited_for`.
+    /// Posts a packet, which [is a frame](is_frame) or is not, or drops one that the card cannot send; false if it has to wait,
+    /// for one that completes: the last that there is room for, and those that are `waited_for`.
     #[inline]
     fn push(
         &mut self,

@@ -98,6 +98,7 @@ fn a_table_changes_between_two_frames() {
         for round in 0..8 {
             let wq = &queues[round % 2];
             table.modify(&vec![wq.clone(); 128]).expect("it changes");
+            assert!(table.queues().iter().all(|queue| queue.qpn() == wq.qpn()));
             for n in 0..SUITE {
                 post(y, wq, n as u64);
                 send(x, n as u64, n);

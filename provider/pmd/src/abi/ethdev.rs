@@ -66,13 +66,13 @@ impl EthDev {
         }
     }
 
-    /// Says by which handle of EAL programs wait for its interrupts (`intr_handle`, behind `device`).
+    /// Says by which handle of EAL programs wait for its interrupts.
     ///
     /// # Safety
     /// `dev` must be a device of ethdev, at which no thread waits.
     pub unsafe fn interrupts_by(dev: *mut EthDev, handle: *mut c_void) {
         // SAFETY: as the caller promises.
-        unsafe { *dev.byte_add(layout().device + size_of::<usize>()).cast() = handle }
+        unsafe { *dev.byte_add(layout().intr_handle).cast() = handle }
     }
 
     /// Says what a descriptor of a transmit queue is for.

@@ -65,13 +65,11 @@ dpdk::functions! {
     fn rte_intr_instance_free(handle: *mut c_void);
     /// Says of what kind it is.
     fn rte_intr_type_set(handle: *mut c_void, kind: c_int) -> c_int;
-    /// Says how many bytes EAL reads from a descriptor on which it has waited.
-    fn rte_intr_efd_counter_size_set(handle: *mut c_void, bytes: u8) -> c_int;
     /// Says how many descriptors of queues it has.
     fn rte_intr_nb_efd_set(handle: *mut c_void, count: c_int) -> c_int;
     /// Gives it the descriptor of one.
     fn rte_intr_efds_index_set(handle: *mut c_void, queue: c_int, fd: c_int) -> c_int;
-    /// Makes room for the vectors of so many queues.
+    /// Makes room for the vectors of so many queues, if there is none yet.
     fn rte_intr_vec_list_alloc(handle: *mut c_void, name: *const c_char, count: c_int) -> c_int;
     /// Gives it the vector of one.
     fn rte_intr_vec_list_index_set(handle: *mut c_void, queue: c_int, vector: c_int) -> c_int;

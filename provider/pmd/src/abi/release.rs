@@ -25,6 +25,8 @@ pub struct Layout {
     pub dev_ops: usize,
     /// `device` of it.
     pub device: usize,
+    /// `intr_handle` of it.
+    pub intr_handle: usize,
     /// What follows `rss_conf` in `struct rte_eth_dev_data`: that has got an algorithm.
     pub after_rss_conf: usize,
     /// `max_rx_pktlen` and what follows in `struct rte_eth_dev_info`, which has got a `max_rx_bufsize` before it.
@@ -45,6 +47,7 @@ pub const RELEASES: [Release; 2] = [
             data: 48,
             dev_ops: 64,
             device: 72,
+            intr_handle: 80,
             after_rss_conf: 264,
             info_limits: 36,
             counts_kinds: false,
@@ -59,6 +62,7 @@ pub const RELEASES: [Release; 2] = [
             data: 72,
             dev_ops: 88,
             device: 104,
+            intr_handle: 112,
             after_rss_conf: 272,
             info_limits: 40,
             counts_kinds: true,

@@ -15,7 +15,7 @@ use crate::abi::ethdev::EthDev;
 use crate::abi::flow::{action, Action, Attr, Cause, FlowError, FlowOps, Item, QueryCount};
 use crate::abi::mbuf::set_errno;
 use crate::dev::{with, Dev};
-use crate::info::RX_QUEUES;
+use crate::spread::RX_QUEUES;
 
 /// What a program asks for, checked against the port.
 ///

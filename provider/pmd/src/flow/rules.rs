@@ -10,7 +10,7 @@ use fpga_regs::FlowContext;
 use super::action::{Actions, Target};
 use super::{Refusal, Result};
 use crate::abi::flow::Cause;
-use crate::spread::{evenly, group, numbered, Receiving, Spread};
+use crate::spread::{evenly, group, numbered, requeue, Receiving, Spread};
 
 /// Sets of fields that rules of one priority may ask for.
 const SHAPES: usize = 256;
@@ -144,6 +144,11 @@ impl<C: Card> Rules<C> {
         Ok(self.last)
     }
 
+    /// Counts its handles on from those of rules that are gone: what a program still has of these names no rule.
+    pub fn follow(&mut self, gone: &Rules<C>) {
+        self.last = gone.last;
+    }
+
     /// Makes a rule in the card.
     fn open(
         &mut self,
@@ -164,7 +169,8 @@ impl<C: Card> Rules<C> {
             Target::Queues { queues, kinds, key } => (&queues[..], *kinds, *key),
         };
         let all = numbered(queues.queues, numbers)?;
-        let made = group(queues.device, queues.pd, &all, kinds, &key.unwrap_or(queues.spread.key))?;
+        let key = key.unwrap_or(queues.spread.key);
+        let made = group(queues.device, queues.pd, &evenly(&all), kinds, &key)?;
         let flow = made.qp.create_flow(context)?;
         self.groups.retain(|_, (qp, _)| qp.strong_count() != 0);
         self.groups.insert(target, (Arc::downgrade(&made.qp), Arc::downgrade(&made.table)));
@@ -175,7 +181,7 @@ impl<C: Card> Rules<C> {
     pub fn requeue(&self, queues: &Receiving<C>) -> driver::Result<()> {
         for (target, (_, table)) in &self.groups {
             if let (Target::Queues { queues: numbers, .. }, Some(table)) = (target, table.upgrade()) {
-                table.modify(&evenly(&numbered(queues, numbers)?))?;
+                requeue(&table, numbers, queues)?;
             }
         }
         Ok(())
