@@ -131,8 +131,10 @@ pub unsafe fn reset<C: Card>(dev: *mut EthDev, opened: Port<C>) -> c_int {
     unsafe {
         with::<C>(dev, "resetting", |dev| {
             release_all(dev);
-            let old = std::mem::replace(&mut *dev.port, opened);
+            let mut old = std::mem::replace(&mut *dev.port, opened);
             dev.port.flows.follow(&old.flows);
+            // Threads that wake now still write to EAL's handle.
+            dev.port.interrupts = std::mem::take(&mut old.interrupts);
             Ok(())
         })
     }

@@ -75,7 +75,9 @@ pub unsafe extern "C" fn tx_stop<C: Card>(dev: *mut EthDev, number: u16) -> c_in
             queue = dev.transmit_queue(number).map(std::ptr::from_ref);
             Ok(())
         });
-        let stopped = queue.map(|queue: *const TxQueue<C>| (*queue).stop(Instant::now() + DRAIN));
+        let stop = |queue: *const TxQueue<C>| (*queue).stop(Instant::now() + DRAIN);
+        let stopped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| queue.map(stop)));
+        let Ok(stopped) = stopped else { return -libc::EIO };
         with::<C>(dev, WHAT, |dev| {
             stopped.unwrap_or_else(|| Err(none(number)))?;
             dev.set_sending(number, false);
