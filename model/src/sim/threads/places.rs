@@ -142,13 +142,20 @@ impl<S: Borrow<Segment>> Threads<S> {
                 drop(held);
                 let look = still.look(come as u64);
                 if look != Look::Moves {
-                    let text = self.must_lock().sim().describe_coming(programs);
+                    let mut held = self.must_lock();
+                    let text = held.sim().describe_coming(programs);
+                    if let (Look::TooLong, Some(me)) = (look, coming) {
+                        // Exit handlers may still call.
+                        held.actor(me).state = State::Free;
+                    }
+                    drop(held);
                     stall::tell(look, false, &text);
                 }
                 (tries, since) = (TRIES, None);
                 std::thread::sleep(PAUSE);
                 continue;
             }
+            still = Standstill::NEW;
             let others = sim
                 .actors
                 .used()
