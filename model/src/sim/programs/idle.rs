@@ -97,13 +97,14 @@ impl Sim {
         self.executed.wrapping_add(self.idle.stands)
     }
 
-    /// Whether nothing is in flight, and the programs other than that of actor `me` wait, too, in the kernel or for entries
-    /// of their queues.
+    /// Whether nothing is in flight, and the programs other than that of actor `me` wait, too, in the kernel, for a time or
+    /// for entries of their queues.
     pub fn idles(&self, me: u16) -> bool {
         let member = self.actors.all[me as usize].member;
         let waits = |a: &Actor| match a.state {
             State::Running | State::Turn => false,
-            State::Waiting => a.entries.get(),
+            // A sleep, which is next then, or a poll.
+            State::Waiting => a.step == 0 || a.entries.get(),
             _ => true,
         };
         self.queue.peek().is_none() && self.actors.used().iter().all(|a| a.member == member || waits(a))

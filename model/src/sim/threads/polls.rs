@@ -125,7 +125,8 @@ impl Row {
     /// One more poll.
     fn poll(&self) -> u32 {
         let polls = self.polls.get();
-        self.polls.set(polls.saturating_add(1));
+        // At the end it goes back to where it is looked at again.
+        self.polls.set(polls.checked_add(1).unwrap_or(polls - (UNSEEN as u32 - 1)));
         if polls == 0 {
             // How often it looks is a matter of one wait: between the waits it does something else.
             self.unlooked.set(0);
@@ -202,7 +203,9 @@ impl<S: Borrow<Segment>> Threads<S> {
         } else {
             let member = held.actor(me).member;
             let for_frames = row.polls.get() >= QUIET && held.world().takes_frames(member);
-            held = self.check_progress(row, member, for_frames, held);
+            if !for_frames {
+                held = self.check_progress(row, member, held);
+            }
             let next = held.sim().next_without(me);
             let idle = for_frames && held.sim().idles(me);
             if row.stands_still(idle, next.saturating_sub(now)) {
@@ -210,8 +213,8 @@ impl<S: Borrow<Segment>> Threads<S> {
                 return;
             }
             let time = row.stretch(now);
-            if idle {
-                next.saturating_sub(now).max(cost)
+            if idle && next > now {
+                next - now
             } else if next < now.saturating_add(time) {
                 time
             } else if next == FOREVER || row.polls.get() < QUIET {
@@ -227,18 +230,10 @@ impl<S: Borrow<Segment>> Threads<S> {
         drop(self.advance_held(me, target, Until::Entry(cost), held));
     }
 
-    /// Makes sure that a program does not poll for ever, without a word, for what cannot come; `for_frames`, it may.
-    fn check_progress<'a>(
-        &'a self,
-        row: &Row,
-        member: u16,
-        for_frames: bool,
-        mut held: Held<'a>,
-    ) -> Held<'a> {
-        let sim = held.sim();
-        let done = if for_frames { sim.done() } else { sim.executed };
-        let alone = !sim.has_others(member);
-        let look = row.still.borrow_mut().look_sometimes(done);
+    /// Makes sure that a program does not poll for ever, without a word, for what cannot come.
+    fn check_progress<'a>(&'a self, row: &Row, member: u16, mut held: Held<'a>) -> Held<'a> {
+        let (executed, alone) = (held.sim().executed, !held.sim().has_others(member));
+        let look = row.still.borrow_mut().look_sometimes(executed);
         if look == Look::Moves {
             return held;
         }
@@ -300,6 +295,19 @@ mod tests {
         row.end();
         assert!(polls_of_a_wait(9 * WAIT) > 5);
         assert_eq!(row.waited(0), 0, "a clock of another net");
+    }
+
+    /// However long it polls, whether anything happens is looked at now and then.
+    #[test]
+    fn polls_are_counted_without_end() {
+        let row = Row::new();
+        row.polls.set(u32::MAX - 200);
+        let looked_at = (0..1000).filter(|_| u64::from(row.poll()) % UNSEEN == 0).count();
+        assert!(
+            (1000 / UNSEEN as usize - 1..=1000 / UNSEEN as usize + 1).contains(&looked_at),
+            "{looked_at}"
+        );
+        assert!(row.polls.get() >= QUIET);
     }
 
     /// One look every ten thousand polls of a wait.
