@@ -126,7 +126,7 @@ impl Row {
     fn poll(&self) -> u32 {
         let polls = self.polls.get();
         // At the end it goes back to where it is looked at again.
-        self.polls.set(polls.checked_add(1).unwrap_or(polls - (UNSEEN as u32 - 1)));
+        self.polls.set(polls.checked_add(1).unwrap_or_else(|| polls - (UNSEEN as u32 - 1)));
         if polls == 0 {
             // How often it looks is a matter of one wait: between the waits it does something else.
             self.unlooked.set(0);
