@@ -20,7 +20,12 @@ pub fn matrix(on: &str, only: &[&str]) -> String {
     only.iter().for_each(|text| {
         command.args(["--only", text]);
     });
-    let said = Program::start(command).wait(LIMIT).expect_good();
+    let ended = Program::start(command).wait(LIMIT);
+    let rows = ended.said.lines().filter(|line| line.starts_with("| ")).skip(2);
+    // In the first line, which is what a summary of many tests shows.
+    let failed: Vec<&str> = rows.filter(|row| !row.contains("| pass ")).collect();
+    assert!(ended.good(), "not passed: {failed:?}; {ended}");
+    let said = ended.said;
     assert!(!said.contains("not installed"), "get them with: tests/setup programs\n{said}");
     said
 }
