@@ -878,6 +878,8 @@ enum verbena_lacp_rate {
 #define VERBENA_FEATURE_SET_VLAN_FILTER UINT64_C(0x20000000000)
 /* Packet pacing: MODIFY_QP of RATE_LIMIT (RAW_ETH). */
 #define VERBENA_FEATURE_SET_PACING UINT64_C(0x40000000000)
+/* Ports can be disabled: SET_PORT of `enabled`. */
+#define VERBENA_FEATURE_SET_PORT_ENABLE UINT64_C(0x80000000000)
 
 /* Code in ERROR_CAUSE and in the event DEVICE_FATAL. */
 enum verbena_error_cause {
@@ -917,7 +919,7 @@ enum verbena_phys_state {
 };
 
 /* What SET_PORT changes (`param0`). */
-/* `enabled`. */
+/* `enabled` (PORT_ENABLE). */
 #define VERBENA_PORT_ATTR_MASK_ENABLED UINT32_C(0x1)
 /* `mtu_active`. */
 #define VERBENA_PORT_ATTR_MASK_MTU UINT32_C(0x2)
@@ -1768,7 +1770,7 @@ VERBENA_ASSERT(offsetof(struct verbena_mw_context, length) == 32);
 /* State of a port: QUERY_PORT (out) and SET_PORT (in). */
 struct verbena_port_context {
     /* link_up: The link is up. */
-    /* enabled: Software wants the link to be up. */
+    /* enabled: Software wants the link to be up, as after a reset of the card. All functions have one setting. Else the port sends no signal, and LINK says `DISABLED`. */
     /* rx_pause: The port stops sending whole frames while a receiver asks for that. */
     /* tx_pause: The port asks senders of whole frames to stop while receives are missing. */
     uint8_t flags;

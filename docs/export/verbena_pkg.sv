@@ -744,6 +744,8 @@ package verbena_pkg;
   localparam logic [63:0] FEATURE_SET_VLAN_FILTER = 64'h20000000000;
   // Packet pacing: MODIFY_QP of RATE_LIMIT (RAW_ETH).
   localparam logic [63:0] FEATURE_SET_PACING = 64'h40000000000;
+  // Ports can be disabled: SET_PORT of `enabled`.
+  localparam logic [63:0] FEATURE_SET_PORT_ENABLE = 64'h80000000000;
 
   // Code in ERROR_CAUSE and in the event DEVICE_FATAL.
   typedef enum logic [15:0] {
@@ -783,7 +785,7 @@ package verbena_pkg;
   } phys_state_e;
 
   // What SET_PORT changes (`param0`).
-  // `enabled`.
+  // `enabled` (PORT_ENABLE).
   localparam logic [31:0] PORT_ATTR_MASK_ENABLED = 32'h1;
   // `mtu_active`.
   localparam logic [31:0] PORT_ATTR_MASK_MTU = 32'h2;
@@ -1852,7 +1854,7 @@ package verbena_pkg;
     logic [3:0] reserved_4;
     logic tx_pause; // The port asks senders of whole frames to stop while receives are missing.
     logic rx_pause; // The port stops sending whole frames while a receiver asks for that.
-    logic enabled; // Software wants the link to be up.
+    logic enabled; // Software wants the link to be up, as after a reset of the card. All functions have one setting. Else the port sends no signal, and LINK says `DISABLED`.
     logic link_up; // The link is up.
   } port_context_t;
   localparam int unsigned PORT_CONTEXT_BITS = 512;

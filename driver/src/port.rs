@@ -81,13 +81,24 @@ impl<C: Card> Device<C> {
     /// of the port are in it; [`PortInfo::link`] says how it is.
     pub fn set_pause(&self, number: u8, stops: bool, asks: bool) -> Result<()> {
         self.need(FeatureSet::PAUSE, "pause that can be set")?;
+        let context = PortContext::new().with_rx_pause(stops).with_tx_pause(asks);
+        self.set_port(number, PortAttrMask::PAUSE, &context)
+    }
+
+    /// Enables a port, counted from 1, or disables it: then neither it nor the port at the other end of its cable has a link. All
+    /// users of the port are in it, and it stays so when this one ends.
+    pub fn set_enabled(&self, number: u8, enabled: bool) -> Result<()> {
+        self.need(FeatureSet::PORT_ENABLE, "ports that can be disabled")?;
+        self.set_port(number, PortAttrMask::ENABLED, &PortContext::new().with_enabled(enabled))
+    }
+
+    fn set_port(&self, number: u8, mask: PortAttrMask, to: &PortContext) -> Result<()> {
         self.check_port(number)?;
         let command = Command::new()
             .with_opcode(AdminOpcode::SET_PORT)
             .with_object(number.into())
-            .with_param0(PortAttrMask::PAUSE.0.into());
-        let context = PortContext::new().with_rx_pause(stops).with_tx_pause(asks);
-        self.admin().run(command, context.as_bytes(), &mut [])?;
+            .with_param0(mask.0.into());
+        self.admin().run(command, to.as_bytes(), &mut [])?;
         Ok(())
     }
 

@@ -347,7 +347,8 @@ layout! {
     PortContext: 64 {
         /// The link is up.
         link_up set_link_up with_link_up (bool @ 0 bit 0);
-        /// Software wants the link to be up.
+        /// Software wants the link to be up, as after a reset of the card. All functions have one setting. Else
+        /// the port sends no signal, and LINK says `DISABLED`.
         enabled set_enabled with_enabled (bool @ 0 bit 1);
         /// The port stops sending whole frames while a receiver asks for that.
         rx_pause set_rx_pause with_rx_pause (bool @ 0 bit 2);
@@ -377,7 +378,7 @@ layout! {
 flag_set! {
     /// What SET_PORT changes (`param0`).
     PortAttrMask: u32 {
-        /// `enabled`.
+        /// `enabled` (PORT_ENABLE).
         ENABLED = 0,
         /// `mtu_active`.
         MTU = 1,

@@ -115,6 +115,8 @@ flag_set! {
         VLAN_FILTER = 41,
         /// Packet pacing: MODIFY_QP of RATE_LIMIT (RAW_ETH).
         PACING = 42,
+        /// Ports can be disabled: SET_PORT of `enabled`.
+        PORT_ENABLE = 43,
     }
 }
 

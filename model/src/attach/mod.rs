@@ -15,7 +15,7 @@
 //! | `served` | a card that this process opens for a client |
 //! | `keeper` | makes a net, and runs what no program runs |
 //! | `private` | a net whose keeper is a thread of the process that uses it |
-//! | `cables` | the links of a net's ports, which people pull |
+//! | `cables` | the links of a net's ports, whose cables people pull, and which they disable |
 //! | `live` | captures of a running net |
 //! | `counted` | what its ports have counted, for files |
 //! | `ports` | what the keeper receives from outside |
@@ -43,7 +43,7 @@ pub use crate::sim::programs::streams::Wait;
 pub use crate::sim::programs::together::PROGRAMS_VARIABLE;
 pub use crate::sim::programs::watched::Watched;
 pub use crate::sim::threads::{forked, give_up, on_alarm, Follower, Starting, Timeline};
-pub use cables::{cables, plug};
+pub use cables::{cables, enable, plug, LinkState};
 pub use card::SegmentCard;
 pub use counted::{Counted, COUNTED_WITHIN};
 pub use error::OpenError;

@@ -292,7 +292,7 @@ impl Device {
             AdminOpcode::QUERY_LAG => self.answer_mailbox(f, c, self.query_lag(object)?.as_bytes(), env)?,
             AdminOpcode::SET_PORT => {
                 let context = PortContext::from_bytes(&self.mailbox(f, c, env)?);
-                self.set_port(object, c.param0(), &context)?;
+                self.set_port(object, c.param0(), &context, env)?;
             }
             AdminOpcode::QUERY_PORT | AdminOpcode::QUERY_MW => return Err((AdminStatus::NOT_SUPPORTED, OK)),
             _ => return Err((AdminStatus::BAD_OPCODE, OK)),

@@ -1,4 +1,5 @@
-//! The links of a card's ports: whether their cables are plugged in, and what they lead to outside has a link.
+//! The links of a card's ports: whether their cables are plugged in, both ends are enabled, and what they lead to outside has a
+//! link.
 
 use fpga_regs::EventKind;
 
@@ -7,21 +8,31 @@ use crate::env::Env;
 use crate::packet::PORTS;
 use crate::plain::{plain, Flag};
 
-/// The cable of a port. Zero is one that was never pulled.
+/// The cable of a port and what is at its ends. Zero is one that was never pulled, between ports that are enabled.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(super) struct Cable {
     /// Nothing goes through it.
     pulled: Flag,
+    /// Software has disabled the port.
+    disabled: Flag,
+    /// No signal comes: software has disabled the port at the other end.
+    dark: Flag,
     /// How often software saw its link change.
     changes: u16,
 }
 
 impl Device {
-    /// Whether a port has a link: its cable is plugged in, and what it leads to outside has one.
+    /// Whether a port has a link: its cable is plugged in, both ends are enabled, and what it leads to outside has one.
     pub(crate) fn has_link(&self, port: u8) -> bool {
         let port = usize::from(port) % PORTS;
-        !self.cables[port].pulled.get() && !self.outside[port].no_link.get()
+        let Cable { pulled, disabled, dark, .. } = self.cables[port];
+        ![pulled, disabled, dark, self.outside[port].no_link].into_iter().any(Flag::get)
+    }
+
+    /// Whether software has disabled a port.
+    pub(crate) fn is_disabled(&self, port: u8) -> bool {
+        self.cables[usize::from(port) % PORTS].disabled.get()
     }
 
     /// Whether the link of a port is up at time `now` (ns), which only a link that flaps asks for.
@@ -57,6 +68,22 @@ impl Device {
         self.change_link(port, env, |card, port| card.cables[port].pulled = pulled.into());
     }
 
+    /// Disables a port or enables it again; where ports are one, all of them.
+    pub(crate) fn enable(&mut self, port: u8, enabled: bool, env: &mut impl Env) {
+        for member in 0..PORTS as u8 {
+            if member == port || self.lag.is_on() {
+                self.change_link(member, env, |card, port| card.cables[port].disabled = (!enabled).into());
+            }
+        }
+    }
+
+    /// The port at the other end of a cable is disabled, or is not any more.
+    pub(crate) fn darken(&mut self, port: u8, dark: bool, env: &mut impl Env) {
+        if self.cables[usize::from(port) % PORTS].dark.get() != dark {
+            self.change_link(port, env, |card, port| card.cables[port].dark = dark.into());
+        }
+    }
+
     /// The medium outside to which a port leads has a link, or has none any more.
     pub fn set_no_link(&mut self, port: u8, no_link: bool, env: &mut impl Env) {
         self.change_link(port, env, |card, port| card.outside[port].no_link = no_link.into());
@@ -76,5 +103,5 @@ impl Device {
 }
 
 plain! {
-    Cable { pulled, changes }
+    Cable { pulled, disabled, dark, changes }
 }

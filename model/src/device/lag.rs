@@ -142,9 +142,10 @@ impl Device {
     pub(super) fn with_links<E: Env>(&mut self, env: &mut E, change: impl FnOnce(&mut Self, &mut E)) {
         let shown = |card: &Self| [0, 1].map(|port| card.shows_link(port));
         let before = shown(self);
-        change(self, env);
+        // First: whoever is killed in between leaves links that others follow.
         self.links_changed = true.into();
         env.links_changed();
+        change(self, env);
         self.run_lacp(env);
         let active = [0, 1].map(|port| {
             let speaks = !self.lag.speaks_lacp() || self.lag.lacp.uses(port.into());

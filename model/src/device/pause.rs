@@ -1,8 +1,10 @@
-//! Pause (IEEE 802.3 annex 31B): whether frames wait for receivers that have no receives, at either end.
+//! What software sets of a port: whether it is enabled, and pause (IEEE 802.3 annex 31B): whether frames wait for receivers that
+//! have no receives, at either end.
 
 use fpga_regs::{AdminStatus, PortAttrMask, PortContext, Syndrome};
 
 use super::Device;
+use crate::env::Env;
 use crate::packet::PORTS;
 use crate::plain::{plain, Flag};
 
@@ -17,21 +19,29 @@ pub(super) struct Pause {
 }
 
 impl Device {
-    /// SET_PORT of pause. Other settings of a port are those of its net.
+    /// SET_PORT. Other settings of a port are those of its net.
     pub(super) fn set_port(
         &mut self,
         port: u32,
         mask: u64,
         context: &PortContext,
+        env: &mut impl Env,
     ) -> Result<(), (AdminStatus, Syndrome)> {
         if !(1..=PORTS as u32).contains(&port) {
             return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_PORT));
         }
-        if mask != u64::from(PortAttrMask::PAUSE.0) {
+        let known = PortAttrMask::ENABLED | PortAttrMask::PAUSE;
+        if mask == 0 || mask & !u64::from(known.0) != 0 {
             return Err((AdminStatus::NOT_SUPPORTED, Syndrome::ATTR_NOT_ALLOWED));
         }
-        let (asks_not, stops_not) = (!context.tx_pause(), !context.rx_pause());
-        self.pauses[port as usize - 1] = Pause { asks_not: asks_not.into(), stops_not: stops_not.into() };
+        let mask = PortAttrMask(mask as u32);
+        if mask.contains(PortAttrMask::PAUSE) {
+            let (asks_not, stops_not) = (!context.tx_pause(), !context.rx_pause());
+            self.pauses[port as usize - 1] = Pause { asks_not: asks_not.into(), stops_not: stops_not.into() };
+        }
+        if mask.contains(PortAttrMask::ENABLED) {
+            self.enable(port as u8 - 1, context.enabled(), env);
+        }
         Ok(())
     }
 

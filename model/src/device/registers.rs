@@ -56,7 +56,8 @@ pub const FEATURES: FeatureSet = FeatureSet(
         | FeatureSet::CHECKSUM.0
         | FeatureSet::VLAN.0
         | FeatureSet::RSS.0
-        | FeatureSet::LAG.0,
+        | FeatureSet::LAG.0
+        | FeatureSet::PORT_ENABLE.0,
 );
 
 /// Largest path MTU.
@@ -162,6 +163,7 @@ impl Device {
                 let (up, changes) = self.shown_link(id.port, env.now());
                 let (state, phys) = match up {
                     true => (LinkState::ACTIVE, PhysState::LINK_UP),
+                    false if self.is_disabled(id.port) => (LinkState::DOWN, PhysState::DISABLED),
                     false => (LinkState::DOWN, PhysState::POLLING),
                 };
                 let link = Link(0).with_up(up).with_module(true).with_state(state).with_phys(phys);

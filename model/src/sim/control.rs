@@ -19,8 +19,11 @@ pub(crate) struct ControlEnv<'e, 'a> {
 impl Engine<'_> {
     /// A control operation, at the simulation's time.
     pub(crate) fn control<R>(&mut self, work: impl FnOnce(&mut World, &mut ControlEnv<'_, '_>) -> R) -> R {
-        let result = work(self.world, &mut ControlEnv { env: &mut self.env, interrupts: self.interrupts });
-        if std::mem::take(&mut self.env.step.links_changed) {
+        let mut env = ControlEnv { env: &mut self.env, interrupts: self.interrupts };
+        let result = work(self.world, &mut env);
+        if env.env.step.links_changed {
+            self.world.follow_other_ends(&mut env);
+            self.env.step.links_changed = false;
             self.link.follow(self.world);
         }
         self.settle();

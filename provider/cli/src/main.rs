@@ -85,7 +85,7 @@ enum Command {
     Sim(sim::SimArgs),
     /// Run stock programs of several releases, and print which of them pass
     Matrix(matrix::MatrixArgs),
-    /// Pull the cable of a port of a running net, or plug it in; show the links
+    /// Pull the cable of a port of a running net, or disable the port; show the links
     Link(link::LinkArgs),
     /// Make the two ports of a card one (802.3ad, active-backup, xor); show their state
     Lag(lag::LagArgs),

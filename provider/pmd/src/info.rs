@@ -139,6 +139,11 @@ calls! {
         Ok(())
     }
 
+    /// `dev_set_link_up`.
+    pub unsafe fn link_on(dev) "enabling the port" { dev.port.device.set_enabled(dev.port.number, true) }
+    /// `dev_set_link_down`: for all programs on the port.
+    pub unsafe fn link_off(dev) "disabling the port" { dev.port.device.set_enabled(dev.port.number, false) }
+
     /// `stats_get`.
     pub unsafe fn stats(dev, stats: *mut Stats) "the counters" {
         // SAFETY: ethdev calls it with a structure that is zero.

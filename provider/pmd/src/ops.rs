@@ -270,6 +270,8 @@ impl EthDevOps {
             dev_configure: Some(configure::<C>),
             dev_start: Some(start::<C>),
             dev_stop: Some(stop::<C>),
+            dev_set_link_up: Some(info::link_on::<C>),
+            dev_set_link_down: Some(info::link_off::<C>),
             dev_close: Some(close::<C>),
             link_update: Some(info::link_update::<C>),
             promiscuous_enable: Some(promiscuous_on::<C>),

@@ -6,6 +6,7 @@
 //! | `buffers` | when buffers may be used again |
 //! | `capture` | `verbena capture` |
 //! | `delays` | frames that a fault delays |
+//! | `disabled` | ports that a program disables |
 //! | `dpdk` | `dpdk-testpmd` |
 //! | `exact_wire` | frames, with faults, recorded |
 //! | `examples` | the C++ examples of the book |
@@ -38,6 +39,7 @@ mod bindings;
 mod buffers;
 mod capture;
 mod delays;
+mod disabled;
 mod dpdk;
 mod exact_wire;
 mod examples;

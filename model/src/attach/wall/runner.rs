@@ -251,10 +251,11 @@ impl<S: Borrow<Segment>> Runner<S> {
         })
     }
 
-    /// If links have changed, packets travel as that asks for.
+    /// If links have changed, those at the other ends of cables follow, and packets travel as that asks for.
     fn follow_links(&self, world: &mut World, env: &mut WallEnv<'_>) {
         if world.take_links_changed() {
             env.forget_routes();
+            world.follow_other_ends(env);
             self.net().link.follow(world);
             env.mode = self.net().link.mode();
         }

@@ -1,6 +1,6 @@
 //! What is wrong with a card by its registers, and the remedy.
 
-use fpga_regs::regs::{self, port, Cause, ErrorCause, Health, Id, Link, Status, Version};
+use fpga_regs::regs::{self, port, Cause, ErrorCause, Health, Id, Link, PhysState, Status, Version};
 
 use super::device::AnyCard;
 
@@ -112,7 +112,11 @@ fn link(p: u32, link: Link, say: &mut impl FnMut(bool, &str, String, &str)) {
         );
     } else if !link.up() {
         let wrong = format!("is not set; the port is {}, the cable {}", link.state(), link.phys());
-        say(false, &register("up"), wrong, "check the cable, the module and what is at the other end");
+        let remedy = match link.phys() {
+            PhysState::DISABLED => "a program has disabled the port, for all: enable it (SET_PORT)",
+            _ => "check the cable, the module and what is at the other end",
+        };
+        say(false, &register("up"), wrong, remedy);
     }
 }
 

@@ -1,4 +1,4 @@
-//! `verbena link`: the links of a net's ports, and pulling their cables while programs run.
+//! `verbena link`: the links of a net's ports, and pulling their cables and disabling them while programs run.
 
 use std::fs;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
 use clap::{Args, ValueEnum};
-use model::attach::{cables, plug, COUNTED_WITHIN};
+use model::attach::{cables, enable, plug, LinkState, COUNTED_WITHIN};
 use model::packet::PortId;
 use model::port_name;
 
@@ -18,7 +18,7 @@ use crate::launch::live;
 pub struct LinkArgs {
     /// The port, as verbena0/1 (default: print all)
     pub port: Option<PortName>,
-    /// Pull its cable, or plug it in (default: print how the link is)
+    /// Pull its cable, or plug it in; disable the port, or enable it (default: print how the link is)
     #[arg(requires = "port")]
     pub to: Option<To>,
     /// The net
@@ -33,6 +33,10 @@ pub enum To {
     Up,
     /// It is pulled.
     Down,
+    /// The port is enabled, as by its driver.
+    Enable,
+    /// It is disabled.
+    Disable,
 }
 
 /// A port as people name it.
@@ -59,12 +63,14 @@ pub fn link(args: LinkArgs) -> Result<u8> {
     let net = Net::running(&args.net)?;
     let socket = net.socket();
     if let (Some(PortName(port)), Some(to)) = (args.port, args.to) {
-        let up = plug(&socket, port, to == To::Down)?;
-        if to == To::Up && cables(&socket)?.contains(&(port, false)) {
-            model::tell!(
-                "verbena: {} is plugged in, and down still: the interface that it leads to is down or has no signal, or nobody is connected to its socket",
-                PortName(port)
-            );
+        let up = match to {
+            To::Up | To::Down => plug(&socket, port, to == To::Down)?,
+            To::Enable | To::Disable => enable(&socket, port, to == To::Enable)?,
+        };
+        if let Some(why) =
+            cables(&socket)?.iter().find(|known| known.0 == port).and_then(|known| still(to, known.1))
+        {
+            model::tell!("verbena: {} is {why}", PortName(port));
         }
         return shown(&net, port, up).map(|()| 0);
     }
@@ -73,10 +79,29 @@ pub fn link(args: LinkArgs) -> Result<u8> {
         let known: Vec<_> = all.iter().map(|(port, _)| PortName(*port).to_string()).collect();
         bail!("net `{}` has no port {name}; it has {}", net.name(), known.join(", "));
     }
-    for (port, up) in all.into_iter().filter(|(port, _)| args.port.is_none_or(|name| name.0 == *port)) {
-        say!("{} {}", PortName(port), if up { "up" } else { "down" });
+    for (port, link) in all.into_iter().filter(|(port, _)| args.port.is_none_or(|name| name.0 == *port)) {
+        let is = match link {
+            LinkState { disabled: true, .. } => "down, disabled",
+            LinkState { up: true, .. } => "up",
+            _ => "down",
+        };
+        say!("{} {is}", PortName(port));
     }
     Ok(0)
+}
+
+/// Why a link that was to come up has not.
+fn still(to: To, link: LinkState) -> Option<String> {
+    let (is, and) = match to {
+        _ if link.up => return None,
+        To::Down | To::Disable => return None,
+        To::Up if link.disabled => return Some("plugged in, and down still: it is disabled".into()),
+        To::Up => ("plugged in", ""),
+        To::Enable => ("enabled", "its cable is pulled, "),
+    };
+    Some(format!(
+        "{is}, and down still: {and}the port at the other end is disabled, the interface that it leads to is down or has no signal, or nobody is connected to its socket"
+    ))
 }
 
 /// Waits until programs read of it in sysfs, which the net's keeper writes.

@@ -257,7 +257,10 @@ pub struct EthDevOps {
     pub dev_start: Option<Call>,
     /// Stops that.
     pub dev_stop: Option<Call>,
-    pub(crate) gap_24: [usize; 2],
+    /// Enables the port.
+    pub dev_set_link_up: Option<Call>,
+    /// Disables it.
+    pub dev_set_link_down: Option<Call>,
     /// Frees all.
     pub dev_close: Option<Call>,
     /// Begins again as a device that was just found, while it is stopped.
