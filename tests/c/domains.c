@@ -46,12 +46,21 @@ int main(void)
     struct ibv_td *td = ibv_alloc_td(context, &td_attr);
     CHECK(td && !ibv_alloc_td(context, &td_unknown) && errno == EINVAL);
     struct ibv_pd *pd = ibv_alloc_pd(context);
-    struct ibv_parent_domain_init_attr plain = { .pd = pd, .td = td }, unknown = { .pd = pd, .comp_mask = 4 }, without = { .td = td };
+    struct ibv_parent_domain_init_attr plain = { .pd = pd, .td = td }, unknown = { .pd = pd, .comp_mask = 8 }, without = { .td = td };
     struct ibv_parent_domain_init_attr own = {
         .pd = pd, .comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
         .alloc = give, .free = take, .pd_context = &count,
     };
-    CHECK(!ibv_alloc_parent_domain(context, &unknown) && errno == EINVAL);
+    /* Not EINVAL: that is for mistakes, and programs go on without what a card does not have. */
+    CHECK(!ibv_alloc_parent_domain(context, &unknown) && errno == EOPNOTSUPP);
+    /* Release 65's permission to take unprotected memory, which changes nothing on a card that needs none. */
+    struct ibv_parent_domain_init_attr shared = { .pd = pd, .comp_mask = 4 };
+    struct ibv_pd *unprotected = ibv_alloc_parent_domain(context, &shared);
+    CHECK(unprotected);
+    static char plain_memory[4096];
+    struct ibv_mr *plain_mr = ibv_reg_mr(unprotected, plain_memory, sizeof plain_memory, IBV_ACCESS_LOCAL_WRITE);
+    CHECK(plain_mr && ibv_dealloc_pd(unprotected) == EBUSY);
+    CHECK(!ibv_dereg_mr(plain_mr) && !ibv_dealloc_pd(unprotected));
     CHECK(!ibv_alloc_parent_domain(context, &without) && errno == EINVAL);
     struct ibv_pd *threaded = ibv_alloc_parent_domain(context, &plain);
     CHECK(threaded && threaded->context == context);

@@ -96,6 +96,10 @@ impl Lender for Allocator {
     }
 }
 
+/// `IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC`, of release 65: in a confidential guest, memory that the
+/// hypervisor may read will do, where a card needs that. This one does not.
+const ALLOW_UNPROTECTED: u32 = 1 << 2;
+
 /// `ibv_alloc_parent_domain`.
 ///
 /// # Safety
@@ -109,8 +113,11 @@ pub unsafe extern "C" fn alloc_parent_domain(
         const CONTEXT: u32 = ibv_parent_domain_init_attr_mask::IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT.0;
         // SAFETY: as the caller promises; fields beyond the mask may be garbage.
         let (pd, td, mask) = unsafe { ((*attr).pd, (*attr).td, (*attr).comp_mask) };
-        if pd.is_null() || mask & !(ALLOCATORS | CONTEXT) != 0 {
+        if pd.is_null() {
             return Err(Errno::EINVAL);
+        }
+        if mask & !(ALLOCATORS | CONTEXT | ALLOW_UNPROTECTED) != 0 {
+            return Err(Errno::EOPNOTSUPP);
         }
         let allocator = match mask & ALLOCATORS != 0 {
             true => {
