@@ -256,6 +256,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         if world.take_links_changed() {
             env.forget_routes();
             self.net().link.follow(world);
+            env.give_roles(world);
             env.mode = self.net().link.mode();
         }
     }
