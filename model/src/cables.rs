@@ -29,8 +29,8 @@ impl World {
     /// Whether a port has traffic at `now` (ns): its link is up, and it is not left out by those that it is one with.
     #[inline]
     fn carries(&self, port: PortId, now: impl FnOnce() -> u64) -> bool {
-        let lag = self.cards.get(usize::from(port.card)).map(|card| &card.lag);
-        self.is_up(port, now) && lag.is_none_or(|lag| !lag.is_on() || lag.is_active(port.port))
+        let card = self.cards.get(usize::from(port.card));
+        self.is_up(port, now) && card.is_none_or(|card| card.lag.takes_part(port.port))
     }
 
     /// Pulls the cable of a port or plugs it in, at both of its ends.

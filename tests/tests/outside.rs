@@ -1,5 +1,7 @@
 //! Ports that lead outside, by UDP: two nets that have nothing in common but the loopback interface.
 
+#[path = "outside/bonds.rs"]
+mod bonds;
 #[path = "outside/captured.rs"]
 mod captured;
 #[path = "outside/ethernet.rs"]

@@ -14,7 +14,7 @@ use super::wall::runner::Runner;
 use crate::address::{Gid, Guids};
 use crate::device::Outside;
 use crate::gids::GidEntry;
-use crate::link::outside::{self, Arrivals, MediumSpec, Opened, PortSpec, Receiver};
+use crate::link::outside::{self, Arrivals, MediumSpec, Opened, PortSpec, Receiver, Role, Shared};
 use crate::link::LinkOptions;
 use crate::net::{Membership, Net};
 use crate::packet::PortId;
@@ -81,8 +81,13 @@ impl Ports {
 
     /// The work of the thread that receives, if there is something to receive.
     pub fn receiver(self) -> Option<Beside> {
-        let ports: Vec<_> =
+        let mut ports: Vec<_> =
             self.opened.into_iter().map(|port| Port::new(port.port, port.receiver, port.link)).collect();
+        let firsts: Vec<_> = ports.iter().map(|port| (port.id, port.receiver.station())).collect();
+        for port in &mut ports {
+            let is_first = |id: PortId| id == PortId { port: 0, ..port.id };
+            port.first = firsts.iter().find(|(id, _)| is_first(*id)).and_then(|(_, first)| first.clone());
+        }
         (!ports.is_empty()).then(|| Box::new(move |segment, stop| receive(segment, ports, &stop)) as _)
     }
 }
@@ -153,12 +158,28 @@ struct Port {
     found: Vec<Gid>,
     /// What comes is read by programs that poll.
     left: bool,
+    /// Who the first port of its card is on its link, if that leads outside.
+    first: Option<Shared>,
 }
 
 impl Port {
     /// One of which the cards know the link that it had when it was opened.
     fn new(id: PortId, receiver: Box<dyn Receiver>, link: Option<u64>) -> Port {
-        Port { id, receiver, failed: 0, gone: Vec::new(), link, told: link, found: Vec::new(), left: false }
+        let (gone, found) = (Vec::new(), Vec::new());
+        Port { id, receiver, failed: 0, gone, link, told: link, found, left: false, first: None }
+    }
+
+    /// Plays the role that the cards give it; gives the port of which they know that something came to this one.
+    fn known(&mut self, role: Role) -> PortId {
+        let PortId { card, port } = self.id;
+        if let Some(Err(error)) = self.first.as_ref().map(|first| self.receiver.play(role, first)) {
+            tell!("verbena: port {card}.{}: {error}; frames for another address do not come", port + 1);
+        }
+        if role.is_member() {
+            PortId { card, port: 0 }
+        } else {
+            self.id
+        }
     }
 
     /// Whether there is something to tell the cards.
@@ -196,7 +217,8 @@ impl Port {
                     card.set_no_link(id.port, link.is_none(), env);
                 });
             }
-            world.found(id, found, env);
+            let card = &world.cards[usize::from(id.card)];
+            world.found(PortId { port: card.known_port(id.port), ..id }, found, env);
         });
         // Cards that are lost are told nothing any more.
         if matches!(told, Ok(()) | Err(LockError::Condemned)) {
@@ -306,9 +328,10 @@ fn take_turn(
     port.link = port.receiver.link();
     // What comes by a link that is new is not for cards that know of none.
     port.tell(runner);
+    let known = port.known(area.role());
     for _ in 0..TURN {
         arrivals.clear(runner.net().link.sees_outside(id));
-        let more = port.receiver.receive(id, arrivals);
+        let more = port.receiver.receive(known, arrivals);
         runner.arrive((id, area), arrivals, stuck, &mut || _ = port.receiver.forward());
         runner.arrive_whole((id, area), arrivals, &mut || _ = port.receiver.forward());
         port.found.append(&mut arrivals.found);

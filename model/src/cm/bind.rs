@@ -208,7 +208,9 @@ impl<E: Env> Manager<'_, E> {
     /// Whether the destination of an identifier is asked for.
     fn asks(&mut self, slot: u16) -> bool {
         let (way, own) = (self.id(slot).way, self.source(slot));
-        way.to == PortId::NOBODY && self.env.ask(way.from, &own, &way.dgid)
+        let port = self.devices.get(usize::from(way.from.card)).map(|card| card.speaks_by(way.from.port));
+        let by = PortId { port: port.unwrap_or(way.from.port), ..way.from };
+        way.to == PortId::NOBODY && self.env.ask(by, &own, &way.dgid)
     }
 
     /// The way to the destination is known, or cannot be, with an errno value.

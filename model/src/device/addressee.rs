@@ -6,6 +6,8 @@
 
 use core::ptr;
 
+use fpga_regs::LagMode;
+
 use super::qp::{receives_in, transport_of};
 use super::tables::MAX_FUNCTIONS;
 use super::ud::MULTICAST_QPN;
@@ -26,14 +28,13 @@ macro_rules! seen {
 }
 
 impl Device {
-    /// Whether somebody takes a packet with this payload that came to a port from the address `from`, for the address
+    /// Whether somebody takes a packet with this payload that came to its port from the address `from`, for the address
     /// `to`; if not, why it is dropped. Only the address that a queue pair is connected to may touch it.
     ///
     /// # Safety
     /// There is a card, which others may be changing.
     pub unsafe fn admits(
         card: *const Device,
-        port: PortId,
         (p, payload): (&Packet, &[u8]),
         (from, to): (&Gid, &Gid),
     ) -> Result<(), Drop> {
@@ -47,17 +48,17 @@ impl Device {
                 known.then_some(()).ok_or(Drop::NotHere)
             }
             // SAFETY: as the caller promises.
-            _ => unsafe { Device::has_addressee(card, port, p, from) },
+            _ => unsafe { Device::has_addressee(card, p, from) },
         }
     }
 
-    /// Whether somebody asks for whole frames.
+    /// Whether somebody asks for whole frames, the card itself perhaps, which speaks LACP.
     ///
     /// # Safety
     /// As above.
     pub unsafe fn asks_for_frames(card: *const Device) -> bool {
         let grouped = || (0..super::tables::MAX_MCAST).any(|n| seen!(card.mcast[n].count) != 0);
-        seen!(card.rules.count) != 0 || grouped()
+        seen!(card.rules.count) != 0 || grouped() || seen!(card.lag.mode) == LagMode::LACP.0
     }
 
     /// Whether no other function of the card is in use.
@@ -73,7 +74,7 @@ impl Device {
     ///
     /// # Safety
     /// As above.
-    unsafe fn has_addressee(card: *const Device, port: PortId, p: &Packet, from: &Gid) -> Result<(), Drop> {
+    unsafe fn has_addressee(card: *const Device, p: &Packet, from: &Gid) -> Result<(), Drop> {
         let q = (p.dest_qpn & 0xffff) as usize;
         // What was never used is not touched: it takes no memory.
         let known = q < (seen!(card.tables.qp.top) as usize).min(super::MAX_QPS);
@@ -87,7 +88,7 @@ impl Device {
             other => transport == other,
         };
         let takes = is_for
-            && seen!(card.qps[q].port) == port
+            && seen!(card.qps[q].port) == p.dst
             && (p.transport == Transport::UD
                 || seen!(card.qps[q].encapsulation).link() == p.encapsulation.link())
             && receives_in(seen!(card.qps[q].state));

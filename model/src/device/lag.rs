@@ -10,6 +10,7 @@ use super::Device;
 use crate::env::Env;
 use crate::lacp::pdu::{self, Slow};
 use crate::lacp::Lacp;
+use crate::link::outside::Role;
 use crate::link::route::source_port;
 use crate::packet::{Packet, Payload, PortId, PORTS};
 use crate::plain::{plain, Flag};
@@ -19,7 +20,7 @@ use crate::wire::{Operation, Transport};
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Lag {
-    mode: u8,
+    pub(super) mode: u8,
     select: u8,
     rate: u8,
     /// The turn of the next queue pair.
@@ -44,6 +45,11 @@ impl Lag {
     /// Whether a member has a part of the traffic.
     pub fn is_active(&self, port: u8) -> bool {
         self.active[usize::from(port) % PORTS].get()
+    }
+
+    /// The same; a port that is not one with another has all of its own.
+    pub(crate) fn takes_part(&self, port: u8) -> bool {
+        !self.is_on() || self.is_active(port)
     }
 
     /// Whether one of them has.
@@ -86,7 +92,11 @@ impl Device {
         if to.mode() == LagMode::LACP && !E::NEGOTIATES {
             return Err((AdminStatus::NOT_SUPPORTED, Syndrome::ATTR_RANGE));
         }
-        if self.outside.iter().any(|port| port.on.get()) {
+        let [first, second] = self.outside.map(|port| port.on.get());
+        if first != second {
+            return Err((AdminStatus::NOT_SUPPORTED, Syndrome::NO_ROUTE));
+        }
+        if (1..=PORTS as u8).any(|port| self.lacks_frames(port)) {
             return Err((AdminStatus::NOT_SUPPORTED, Syndrome::BAD_PORT));
         }
         if self.qps[self.tables.qp.range()].iter().any(|qp| qp.used.get()) {
@@ -112,7 +122,7 @@ impl Device {
             .with_select(LagSelect(self.lag.select))
             .with_rate(fpga_regs::LacpRate(self.lag.rate))
             .with_link_up(self.has_link(number))
-            .with_active(self.lag.is_active(number) && self.lag.member(number) == number)
+            .with_active(self.role(number) == Role::Active)
             .with_qps(self.leaving_by(number));
         if !self.lag.speaks_lacp() {
             return Ok(context);

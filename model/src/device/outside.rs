@@ -9,7 +9,7 @@ use super::Device;
 use crate::address::{Gid, OUTSIDE_MAC};
 use crate::env::Env;
 use crate::gids::GidEntry;
-use crate::link::outside::MAX_FRAMES;
+use crate::link::outside::{Role, MAX_FRAMES};
 use crate::packet::{PortId, PORTS};
 
 impl Device {
@@ -18,6 +18,24 @@ impl Device {
         match &self.outside[usize::from(port) % PORTS] {
             outside if outside.on.get() => outside.mac,
             _ => PortId { card: self.id, port }.mac(),
+        }
+    }
+
+    /// The port by which the card itself speaks for one of which software knows.
+    pub(crate) fn speaks_by(&self, port: u8) -> u8 {
+        if self.lag.is_on() {
+            self.lag.member(0)
+        } else {
+            port
+        }
+    }
+
+    /// What a port is among those of the card.
+    pub(crate) fn role(&self, port: u8) -> Role {
+        match self.lag.is_on() {
+            false => Role::Alone,
+            true if self.lag.is_active(port) && self.lag.member(port) == port => Role::Active,
+            true => Role::Standby,
         }
     }
 
@@ -43,7 +61,7 @@ impl Device {
             let own =
                 u8::try_from(sgid_index).map_or(GidEntry::default(), |index| self.gids.entry(from, index));
             if !own.is_empty() {
-                env.ask(from, &own, gid);
+                env.ask(PortId { port: self.speaks_by(port), ..from }, &own, gid);
             }
         }
         let outside = self.outside.iter().any(|port| port.on.get());

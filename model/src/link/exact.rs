@@ -70,10 +70,10 @@ impl From<DmaFault> for Unsent {
 impl WireEnd {
     /// Carries a packet or train to its port.
     pub fn carry(&mut self, area: &LinkArea, world: &mut World, p: &Packet, env: &mut impl LinkEnv) {
-        let leaving = area.outside().leaving(p.src, p.dst);
         let mode = area.mode();
-        let exact = leaving.is_some() || area.exact();
         let way = if mode.has_bonds() { world.way(p) } else { (p.src, p.dst) };
+        let leaving = area.outside().leaving(way.0, way.1);
+        let exact = leaving.is_some() || area.exact();
         if p.is_frame() {
             return self.carry_slow(area, world, (p, way), env);
         }
@@ -91,7 +91,8 @@ impl WireEnd {
             return world.deliver(p, true, env);
         }
         let mut path = route::path(world, p);
-        if let Some(port) = leaving {
+        // It is from the queue pair's port, whichever it leaves by.
+        if let Some(port) = leaving.and_then(|_| area.outside().port(p.src)) {
             outside::medium::direct(port, &mut path);
         }
         let leaves_unseen = leaving.is_some() && !mode.makes_frames();
@@ -105,14 +106,14 @@ impl WireEnd {
                 if mode.has_faults() {
                     self.cable.outbox.flush(area.outside(), env);
                 }
-                let place = self.cable.outbox.place(area.outside(), (p.src, &path, len), env);
+                let place = self.cable.outbox.place(area.outside(), (way.0, &path, len), env);
                 path.network.set_id(place);
             }
             let fill = |to: &mut [u8]| Ok(env.fetch(&p.payload, piece.offset, to)?);
             let make =
                 |to: &mut [u8]| frames::encode::<Unsent>(&headers, &path, piece.len, to, fill).map(drop);
             let made = match leaves_unseen {
-                true => self.cable.outbox.make((p.src, &path, len), make),
+                true => self.cable.outbox.make((way.0, &path, len), make),
                 false => make(&mut self.frame),
             };
             // The sender's memory is gone, and with it the rest of the message.
@@ -177,12 +178,13 @@ impl WireEnd {
         (p, way): (&Packet, Way),
         env: &mut impl LinkEnv,
     ) {
-        if way.1 == PortId::NOBODY || !world.both_up(way, env.now()) {
+        let leaving = area.outside().leaving(way.0, way.1).is_some();
+        if way.1 == PortId::NOBODY && !leaving || !world.both_up(way, env.now()) {
             return;
         }
-        let seen =
-            !area.mode().makes_frames() || self.pass(area, world, (way, &p.payload), (bonds::NOBODY, 0), env);
-        if seen && !area.exact() {
+        let seen = !(leaving || area.mode().makes_frames())
+            || self.pass(area, world, (way, &p.payload), (bonds::NOBODY, 0), env);
+        if seen && !leaving && !area.exact() {
             world.hand_over_slow(way, p, env);
         }
     }

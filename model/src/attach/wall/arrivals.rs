@@ -91,7 +91,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         }
         let (mut list, bytes) = arrivals.packets();
         while let Some(first) = list.first() {
-            let need = match self.need(id, first, bytes) {
+            let need = match self.need(first, bytes) {
                 Ok(need) => need,
                 Err(why) => {
                     lose(self.net().counters(id.card), (id, port), why, &list[..1]);
@@ -102,7 +102,7 @@ impl<S: Borrow<Segment>> Runner<S> {
             let mut asked = asks_for(first);
             let rest = list.iter().skip(1).take_while(|next| {
                 asked += asks_for(next);
-                asked <= MOST_ANSWERED && self.need(id, next, bytes) == Ok(need)
+                asked <= MOST_ANSWERED && self.need(next, bytes) == Ok(need)
             });
             let (now, later) = list.split_at(1 + rest.count());
             if !self.arrive_together((id, port), (need, now, bytes), stuck, meanwhile) {
@@ -168,11 +168,11 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// The lock that a packet needs; or why nobody takes it, which costs nobody anything.
-    fn need(&self, port: PortId, arrival: &Arrival, bytes: &[u8]) -> Result<Need, Drop> {
+    fn need(&self, arrival: &Arrival, bytes: &[u8]) -> Result<Need, Drop> {
         let Arrival { packet: p, from, to, payload } = arrival;
-        let payload = bytes.get(payload.clone()).unwrap_or_default();
+        let (payload, port) = (bytes.get(payload.clone()).unwrap_or_default(), p.dst);
         // SAFETY: a card of this net.
-        unsafe { Device::admits(self.net().card(port.card), port, (p, payload), (from, to)) }?;
+        unsafe { Device::admits(self.net().card(port.card), (p, payload), (from, to)) }?;
         if p.transport == Transport::UD && SPECIAL.contains(&p.dest_qpn) {
             return Ok(Need::All(0));
         }
@@ -277,26 +277,26 @@ impl WallEnv<'_> {
     ) {
         let mut owed: Owed = None;
         for arrival in list {
-            if !world.cards[usize::from(id.card)].has_link(id.port) {
+            let card = &world.cards[usize::from(id.card)];
+            if !card.has_link(id.port) || !card.lag.takes_part(id.port) {
                 world.count_cut((PortId::NOBODY, id), 1, self.now());
                 continue;
             }
             let payload = bytes.get(arrival.payload.clone()).unwrap_or_default();
-            if let Err(why) = check(world, id, arrival, payload) {
-                let counters = &world.cards[usize::from(id.card)].counters;
-                lose(counters, (id, port), why, std::slice::from_ref(arrival));
+            if let Err(why) = check(world, arrival, payload) {
+                lose(&card.counters, (id, port), why, std::slice::from_ref(arrival));
                 continue;
             }
             let mut p = arrival.packet;
             if p.ecn == CONGESTION {
-                world.cards[usize::from(id.card)].counters[usize::from(id.port)]
-                    .add(registers::RX_ECN_MARKED, 1);
+                card.counters[usize::from(id.port)].add(registers::RX_ECN_MARKED, 1);
             }
             let plain = matches!(p.operation, Operation::Send | Operation::Write);
             if owed.is_some_and(|(before, _)| before.dest_qpn != p.dest_qpn || !plain) {
                 self.acknowledge(world, id, &mut owed);
             }
             self.note(journal::one(id.card, p.dest_qpn));
+            world.arrives(&p, id);
             match self.with_arrived(payload, |env, payload| {
                 p.payload = payload;
                 let outcome = world.cards[usize::from(id.card)].receive(&p, env);
@@ -380,11 +380,11 @@ fn lose(counters: &[Counters; PORTS], (id, port): (PortId, &OutsidePort), why: D
 }
 
 /// Whether somebody takes a packet: see [`Device::admits`]; and it is for an address that the port has.
-fn check(world: &World, port: PortId, arrival: &Arrival, payload: &[u8]) -> Result<(), Drop> {
+fn check(world: &World, arrival: &Arrival, payload: &[u8]) -> Result<(), Drop> {
     let Arrival { packet: p, from, to, .. } = arrival;
-    let card = &world.cards[usize::from(port.card)];
+    let (port, card) = (p.dst, &world.cards[usize::from(p.dst.card)]);
     // SAFETY: with the lock nobody changes it.
-    unsafe { Device::admits(card, port, (p, payload), (from, to)) }?;
+    unsafe { Device::admits(card, (p, payload), (from, to)) }?;
     let here = if p.transport == Transport::UD {
         (crate::wire::path::multicast_mac(to).is_some() || card.gids.has(port, to))
             && card.gids.takes(port, to, p.encapsulation)

@@ -181,9 +181,7 @@ impl Env for WallEnv<'_> {
 
     #[cold]
     fn ask(&mut self, from: PortId, own: &GidEntry, ip: &Gid) -> bool {
-        let Some(port) = self.net.link.outside().port(from) else { return false };
-        let sockets: Option<Vec<_>> = port.descriptors().map(|index| self.socket(index)).collect();
-        sockets.is_some_and(|sockets| medium::ask(port, &sockets, own, ip))
+        self.with_sockets(from, |port, sockets| medium::ask(port, sockets, own, ip)).unwrap_or(false)
     }
 
     #[inline]

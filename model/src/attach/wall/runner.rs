@@ -257,6 +257,7 @@ impl<S: Borrow<Segment>> Runner<S> {
             env.forget_routes();
             world.follow_other_ends(env);
             self.net().link.follow(world);
+            env.give_roles(world);
             env.mode = self.net().link.mode();
         }
     }

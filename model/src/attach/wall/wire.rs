@@ -7,7 +7,7 @@ use super::env::{WallEnv, FRAME};
 use crate::dma::DmaFault;
 use crate::env::Env;
 use crate::frames::Frame;
-use crate::link::outside::{Drop, OutsidePort};
+use crate::link::outside::{medium, Drop, OutsidePort};
 use crate::link::{LinkArea, LinkEnv, WireEnd};
 use crate::packet::{Packet, Payload, PortId};
 use crate::world::World;
@@ -48,6 +48,28 @@ impl WallEnv<'_> {
         let result = work(&mut wire, &net.link, self);
         self.scratch.wire = Some(wire);
         result
+    }
+
+    /// Ports that lead outside have the roles that the cards give them.
+    #[cold]
+    pub fn give_roles(&self, world: &World) {
+        for id in world.ports() {
+            let role = world.cards[usize::from(id.card)].role(id.port);
+            if self.net.link.outside().port(id).is_some_and(|port| port.set_role(role)) {
+                self.with_sockets(id, medium::wake);
+            }
+        }
+    }
+
+    /// Does something with the sockets of a port that leads outside.
+    pub(super) fn with_sockets<R>(
+        &self,
+        id: PortId,
+        work: impl FnOnce(&OutsidePort, &[BorrowedFd<'_>]) -> R,
+    ) -> Option<R> {
+        let port = self.net.link.outside().port(id)?;
+        let sockets: Vec<_> = port.descriptors().map(|index| self.socket(index)).collect::<Option<_>>()?;
+        Some(work(port, &sockets))
     }
 }
 

@@ -20,6 +20,26 @@ pub enum Kind {
     Ethernet = 2,
 }
 
+/// What a port is among the ports of its card.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Role {
+    /// It is not one with another.
+    #[default]
+    Alone,
+    /// It is one with the other, which has its part of the traffic.
+    Standby,
+    /// It is one with the other, and has a part of the traffic.
+    Active,
+}
+
+impl Role {
+    /// Whether it is one with the other.
+    pub fn is_member(self) -> bool {
+        self != Role::Alone
+    }
+}
+
 /// Why a packet that came from outside, or was to go there, is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -99,6 +119,8 @@ pub struct OutsidePort {
     /// The descriptor by which programs that poll receive, among those of the net, plus one; 0: only the keeper receives.
     receiver: AtomicU16,
     reading: Reading,
+    /// [`Role`].
+    role: AtomicU8,
     window: AtomicU32,
     drops: [AtomicU64; Drop::ALL.len()],
 }
@@ -143,6 +165,20 @@ impl OutsidePort {
     /// Who reads what has come.
     pub fn reading(&self) -> &Reading {
         &self.reading
+    }
+
+    /// What it is among the ports of its card.
+    pub fn role(&self) -> Role {
+        match self.role.load(Relaxed) {
+            1 => Role::Standby,
+            2 => Role::Active,
+            _ => Role::Alone,
+        }
+    }
+
+    /// It is that from now on. False: it was before.
+    pub fn set_role(&self, role: Role) -> bool {
+        self.role.swap(role as u8, Relaxed) != role as u8
     }
 
     /// The UDP source port of its descriptor `index`.
@@ -199,6 +235,6 @@ impl OutsideArea {
 }
 
 plain! {
-    OutsidePort { kind, mac, first, count, sports, receiver, reading, window, drops }
+    OutsidePort { kind, mac, first, count, sports, receiver, reading, role, window, drops }
     OutsideArea { ports }
 }

@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::event::PollFlags;
 
-use super::ethernet::{Found, Host, Wire, WAITING};
+use super::ethernet::{Found, Wire, WAITING};
 use super::opened::Failed;
+use super::station::Host;
 use crate::address::Guids;
 use crate::packet::PortId;
 use crate::segment::now_ns;

@@ -7,7 +7,6 @@
 //! The keeper's thread gives frames by that socket, too: what it receives makes cards answer. It is the one that empties the
 //! socket, so it makes room itself.
 
-use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
@@ -19,14 +18,14 @@ use rustix::net::{
 };
 
 use super::alarm::Alarm;
-use super::area::{Drop, Kind, Setting};
+use super::area::{Drop, Kind, Role, Setting};
 use super::arrivals::Arrivals;
 use super::batch::Batch;
-use super::identity::own_gids;
 use super::inbox::{Inbox, LARGEST};
-use super::neighbours::{vlan_of, Neighbours, Place, RETRY};
+use super::neighbours::{vlan_of, RETRY};
 use super::opened::{Failed, Opened, Receiver};
-use crate::address::{Gid, Guids};
+use super::station::{Host, Shared, Station};
+use crate::address::Gid;
 use crate::gids::GidEntry;
 use crate::link::frames::LONGEST_FRAME;
 use crate::packet::PortId;
@@ -49,8 +48,6 @@ const AT_ONCE: usize = 256;
 const QUESTION: [u8; 2] = [0; 2];
 /// A bit of that length: one whole frame, which is sent as it is.
 const WHOLE: u16 = 1 << 15;
-/// Questions of processes that are not answered yet; more push out the oldest.
-const QUESTIONS: usize = 256;
 /// Bytes that wait until a peer reads; further frames are lost.
 pub(super) const WAITING: usize = 32 << 20;
 
@@ -76,32 +73,12 @@ pub(super) trait Wire: Send {
     fn link(&mut self) -> Option<u64> {
         Some(1)
     }
+    /// The port has another Ethernet address from now on.
+    fn set_mac(&mut self, _mac: [u8; 6]) -> io::Result<()> {
+        Ok(())
+    }
     /// Reads the next frame without waiting; none if there is none. What is longer than `into` is lost.
     fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>>;
-}
-
-/// What a port is like that has such a medium.
-pub(super) struct Host {
-    /// Its Ethernet address.
-    pub mac: [u8; 6],
-    /// Its addresses.
-    pub gids: Vec<GidEntry>,
-    /// The largest path MTU that passes.
-    pub mtu: u32,
-    /// Nobody else answers the neighbours' questions for these addresses.
-    pub answers: bool,
-}
-
-impl Host {
-    /// A host of its own on the link.
-    pub fn own((port, guids): (PortId, Guids), mtu: u32) -> Host {
-        Host {
-            mac: guids.mac(port),
-            gids: own_gids(guids, port).map(GidEntry::new).to_vec(),
-            mtu,
-            answers: true,
-        }
-    }
 }
 
 /// A medium that is open, and what its port is like.
@@ -124,6 +101,8 @@ fn connect(port: PortId, host: Host, mut wire: Box<dyn Wire>) -> io::Result<Open
     let inbox = Arc::new(Mutex::new(Inbox::new(&here)));
     Inbox::note(&inbox, there.as_fd())?;
     let link = wire.link();
+    let answered = if host.answers { host.gids.clone() } else { Vec::new() };
+    let own = Arc::new(Mutex::new(Station::new(host.mac, answered)));
     let mut receiver = EthernetReceiver {
         link,
         announced: None,
@@ -131,10 +110,9 @@ fn connect(port: PortId, host: Host, mut wire: Box<dyn Wire>) -> io::Result<Open
         here,
         inbox,
         alarm: Alarm::new()?,
-        neighbours: Neighbours::new(host.mac),
-        mac: host.mac,
-        answered: if host.answers { host.gids.clone() } else { Vec::new() },
-        asked: VecDeque::new(),
+        role: Role::Alone,
+        station: Arc::clone(&own),
+        own,
         unannounced: None,
         batch: vec![0; LARGEST],
     };
@@ -188,6 +166,12 @@ fn give_all<'a>(
     }
 }
 
+/// The keeper's thread looks at the port anew.
+pub(super) fn wake(sockets: &[BorrowedFd<'_>]) -> io::Result<()> {
+    // A question without an address.
+    give_all(sockets, &QUESTION, std::iter::empty())
+}
+
 /// Gives the keeper's thread a question: who on the link has an IP address? It comes from an own one.
 pub(super) fn ask(sockets: &[BorrowedFd<'_>], own: &GidEntry, ip: &Gid) -> io::Result<()> {
     let Some(socket) = sockets.first() else { return Err(io::ErrorKind::NotFound.into()) };
@@ -210,12 +194,10 @@ struct EthernetReceiver {
     inbox: Arc<Mutex<Inbox>>,
     /// Due when a neighbour is to be asked again, or the medium to be tried again.
     alarm: Alarm,
-    neighbours: Neighbours,
-    mac: [u8; 6],
-    /// The addresses whose questions are answered here.
-    answered: Vec<GidEntry>,
-    /// Whom processes have asked for.
-    asked: VecDeque<Place>,
+    role: Role,
+    /// Who it is, alone and in this role.
+    own: Shared,
+    station: Shared,
     /// It has not been told of them: when that is tried.
     unannounced: Option<u64>,
     batch: Vec<u8>,
@@ -250,12 +232,12 @@ impl Receiver for EthernetReceiver {
         self.out.unsent += self.out.wire.flush();
         let sent = self.send_given();
         // Before a new link makes the neighbours of the old one forgotten.
-        self.tell(into);
+        lock(&self.station).tell(into);
         self.announce();
         let came = self.take(port, into);
-        self.tell(into);
+        lock(&self.station).tell(into);
         self.set_alarm();
-        let lost = std::mem::take(&mut self.neighbours.lost);
+        let lost = std::mem::take(&mut lock(&self.station).neighbours.lost);
         into.drop(Drop::Unsent, std::mem::take(&mut self.out.unsent) + lost);
         Ok(came? | sent)
     }
@@ -270,7 +252,23 @@ impl Receiver for EthernetReceiver {
         let empty = (0..TURN).any(|_| !self.send_given());
         // Frames may wait in the medium now, or for a neighbour.
         self.set_alarm();
-        !empty || self.out.wire.keeps() || self.neighbours.has_waiting()
+        !empty || self.out.wire.keeps() || lock(&self.station).neighbours.has_waiting()
+    }
+
+    fn station(&self) -> Option<Shared> {
+        Some(Arc::clone(&self.own))
+    }
+
+    fn play(&mut self, role: Role, first: &Shared) -> io::Result<()> {
+        let before = std::mem::replace(&mut self.role, role);
+        if role.is_member() == before.is_member() {
+            return Ok(());
+        }
+        self.station = Arc::clone(if role.is_member() { first } else { &self.own });
+        // The link does not know it.
+        self.announced = None;
+        let mac = lock(&self.station).mac;
+        self.out.wire.set_mac(mac)
     }
 }
 
@@ -281,18 +279,13 @@ impl EthernetReceiver {
         let Some(len) = taken else { return false };
         let Some((length, frames)) = self.batch[..len].split_first_chunk_mut() else { return false };
         let now = now_ns();
+        let mut station = lock(&self.station);
         if *length == QUESTION {
             let Some((vlan, addresses)) = frames.split_first_chunk() else { return true };
             let Some((own, ip)) = addresses.split_first_chunk() else { return true };
             let Some(ip) = ip.first_chunk() else { return true };
             let to = (u16::from_ne_bytes(*vlan), *ip);
-            self.neighbours.look(now, own, &to, &mut |frame: &[u8]| self.out.say(frame));
-            if !self.asked.contains(&to) {
-                if self.asked.len() == QUESTIONS {
-                    self.asked.pop_front();
-                }
-                self.asked.push_back(to);
-            }
+            station.ask(now, own, to, &mut |frame: &[u8]| self.out.say(frame));
             return true;
         }
         let length = u16::from_ne_bytes(*length);
@@ -305,7 +298,7 @@ impl EthernetReceiver {
             if let Some(Path { network, vlan, .. }) = frame::path(frame) {
                 let to = (vlan.map_or(0, vlan_of), network.dst_gid());
                 let way = (&network.src_gid(), &to);
-                self.neighbours.send(now, way, frame, &mut |frame: &[u8]| self.out.say(frame));
+                station.neighbours.send(now, way, frame, &mut |frame: &[u8]| self.out.say(frame));
             }
         }
         true
@@ -314,6 +307,7 @@ impl EthernetReceiver {
     /// Takes the frames that have come, as many as there is room for; false if nothing is left.
     fn take(&mut self, port: PortId, into: &mut Arrivals) -> io::Result<bool> {
         let mut start = 0;
+        let mut station = lock(&self.station);
         // Of frames that are not for the port come as many as others send.
         for _ in 0..AT_ONCE {
             // What is longer is known by that, even if it is cut.
@@ -324,9 +318,11 @@ impl EthernetReceiver {
             let range = start..start + len;
             let frame = &into.bytes[range.clone()];
             // For this port, or for a group.
-            let here = frame.first_chunk().is_some_and(|to: &[u8; 6]| *to == self.mac || to[0] & 1 == 1);
-            let of_neighbours = here && self.is_of_neighbours(frame);
-            let frame = &into.bytes[range.clone()];
+            let here = frame.first_chunk().is_some_and(|to: &[u8; 6]| *to == station.mac || to[0] & 1 == 1);
+            // A port that stands by answers nothing: the link would learn that the address is there.
+            let of_neighbours = here
+                && self.role != Role::Standby
+                && station.answers(now_ns(), frame, &mut |frame: &[u8]| self.out.say(frame));
             match here && !of_neighbours && frame::path(frame).is_some() {
                 true => into.take(port, range, frame::decode),
                 false => into.take_whole(range),
@@ -336,18 +332,21 @@ impl EthernetReceiver {
         Ok(true)
     }
 
-    /// Whether it is a message about neighbours, which is answered then.
-    fn is_of_neighbours(&mut self, frame: &[u8]) -> bool {
-        let (out, answered) = (&mut self.out, &self.answered);
-        let ours = |(vlan, ip): &Place| answered.iter().any(|own| own.vlan == *vlan && own.gid == *ip);
-        self.neighbours.receive(now_ns(), frame, ours, &mut |frame: &[u8]| out.say(frame))
+    /// The link by which the port is to be found.
+    fn found_by(&self) -> Option<u64> {
+        self.link.filter(|_| self.role != Role::Standby)
     }
 
     /// Tells a new link of the port's addresses, and asks for those that are looked for. A medium that refuses that is tried again.
     fn announce(&mut self) {
-        if std::mem::replace(&mut self.announced, self.link) != self.link {
-            self.neighbours.forget();
-            self.unannounced = self.link.map(|_| 0);
+        let link = self.found_by();
+        let mut station = lock(&self.station);
+        if std::mem::replace(&mut self.announced, link) != link {
+            // Ports that are one lead to the same neighbours.
+            if self.role == Role::Alone {
+                station.neighbours.forget();
+            }
+            self.unannounced = link.map(|_| 0);
         }
         let Some(due) = self.unannounced else { return };
         let now = now_ns();
@@ -355,41 +354,27 @@ impl EthernetReceiver {
             return;
         }
         let mut taken = true;
-        for own in &self.answered {
-            let place = (own.vlan, own.gid);
-            let tell = &mut |frame: &[u8]| taken &= self.out.wire.send(frame).is_ok();
-            self.neighbours.announce(&place, tell);
-        }
+        station.announce(&mut |frame: &[u8]| taken &= self.out.wire.send(frame).is_ok());
         self.unannounced = (!taken).then_some(now + RETRY);
         if taken {
-            self.neighbours.ask_anew(now, &mut |frame: &[u8]| self.out.say(frame));
+            station.neighbours.ask_anew(now, &mut |frame: &[u8]| self.out.say(frame));
         }
-    }
-
-    /// Tells of those who were asked for and have answered, and forgets those who have not in time.
-    fn tell(&mut self, into: &mut Arrivals) {
-        let neighbours = &self.neighbours;
-        self.asked.retain(|at| {
-            if neighbours.knows(at) {
-                into.found.push(at.1);
-                return false;
-            }
-            neighbours.waits_for(at)
-        });
     }
 
     fn ask_again(&mut self) {
-        if self.alarm.rings() {
-            self.neighbours.run(now_ns(), &mut |frame: &[u8]| self.out.say(frame));
+        if self.alarm.rings() && self.role != Role::Standby {
+            lock(&self.station).neighbours.run(now_ns(), &mut |frame: &[u8]| self.out.say(frame));
         }
     }
 
     /// Sets the alarm to when something is due.
     fn set_alarm(&mut self) {
         // Whoever was found while frames were forwarded is told of at once.
-        let found = self.asked.iter().any(|at| self.neighbours.knows(at)).then(now_ns);
-        let changed = (self.announced != self.link).then(now_ns);
-        let all = [self.neighbours.due(), self.out.wire.due(), self.unannounced, changed, found];
+        let station = lock(&self.station);
+        let found = station.has_found().then(now_ns);
+        let changed = (self.announced != self.found_by()).then(now_ns);
+        let asks = station.neighbours.due().filter(|_| self.role != Role::Standby);
+        let all = [asks, self.out.wire.due(), self.unannounced, changed, found];
         let due = all.into_iter().flatten().min();
         due.into_iter().for_each(|due| self.alarm.set(due));
     }

@@ -9,6 +9,7 @@ use rustix::event::{poll, PollFd, Timespec};
 
 use super::super::stream;
 use super::*;
+use crate::address::Guids;
 use crate::wire::arp::ETHERTYPE_ARP;
 use crate::wire::ndp::Discovery;
 use crate::wire::path::ipv4_to_gid;

@@ -85,6 +85,14 @@ pub(crate) fn ask(port: &OutsidePort, sockets: &[BorrowedFd<'_>], own: &GidEntry
     port.kind() == Some(Kind::Ethernet) && ethernet::ask(sockets, own, ip).is_ok()
 }
 
+/// The role of a port has changed: the keeper's thread plays another one.
+pub(crate) fn wake(port: &OutsidePort, sockets: &[BorrowedFd<'_>]) {
+    if port.kind() == Some(Kind::Ethernet) {
+        // One that is not there any more needs none.
+        let _ = ethernet::wake(sockets);
+    }
+}
+
 /// Sends a whole frame, if the medium carries such.
 pub(crate) fn send_whole(port: &OutsidePort, sockets: &[BorrowedFd<'_>], frame: &[u8]) -> io::Result<()> {
     match port.kind() {

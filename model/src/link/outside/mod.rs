@@ -15,7 +15,8 @@
 //! | `udp`, `message` | UDP sockets; their system calls |
 //! | `reading` | who reads what has come: a program that polls, or the keeper |
 //! | `question` | whether a RoCE port at an address answers |
-//! | `ethernet`, `neighbours` | what media of Ethernet frames have in common; ARP and neighbour discovery for them |
+//! | `ethernet` | what media of Ethernet frames have in common |
+//! | `station`, `neighbours` | who a port is on a link of such frames, or several that are one; ARP and neighbour discovery |
 //! | `inbox`, `alarm` | what processes give them to send; when they are to go on |
 //! | `dgram`, `stream` | such frames in UNIX sockets, as QEMU has them |
 //! | `tap`, `packet`, `uncut` | such frames at the other end of a network interface, and on its link; messages that it has not cut |
@@ -43,12 +44,13 @@ mod packet;
 mod question;
 mod reading;
 mod spec;
+mod station;
 mod stream;
 mod tap;
 mod udp;
 mod uncut;
 
-pub use area::{Drop, Kind, OutsideArea, OutsidePort, Setting};
+pub use area::{Drop, Kind, OutsideArea, OutsidePort, Role, Setting};
 pub use arrivals::{Arrival, Arrivals};
 pub(crate) use batch::MAX_FRAMES;
 pub use identity::{guids, own_gids};
@@ -59,5 +61,6 @@ pub(crate) use outbox::Outbox;
 pub use question::{ask, Answer};
 pub use reading::FRESH;
 pub use spec::{MediumSpec, PortSpec, PortSpecError};
+pub use station::Shared;
 pub use tap::{open_tap, tap_name};
 pub use udp::Reader;

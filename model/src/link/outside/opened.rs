@@ -5,8 +5,9 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::event::PollFlags;
 
-use super::area::Setting;
+use super::area::{Role, Setting};
 use super::arrivals::Arrivals;
+use super::station::Shared;
 use crate::gids::GidEntry;
 use crate::packet::PortId;
 use crate::wire::{frame, Ethernet};
@@ -52,6 +53,16 @@ pub trait Receiver: Send {
     /// The number of the medium's link, which is another one whenever it was lost, or leads to another peer; `None`: it has none.
     fn link(&mut self) -> Option<u64> {
         Some(1)
+    }
+
+    /// Who the port is on its link, if it carries Ethernet frames.
+    fn station(&self) -> Option<Shared> {
+        None
+    }
+
+    /// The port has this role from now on; a member is who the first of its card's ports is.
+    fn play(&mut self, _role: Role, _first: &Shared) -> io::Result<()> {
+        Ok(())
     }
 
     /// Sends what processes have given to be sent by this thread: one of them may wait for that, and have the cards for

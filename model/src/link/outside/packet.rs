@@ -11,10 +11,11 @@ use rustix::net::{
     sendmsg, socket_with, sockopt, AddressFamily, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType,
 };
 
-use super::ethernet::{Found, Host, Wire};
+use super::ethernet::{Found, Wire};
 use super::interface_link::InterfaceLink;
 use super::message::{mtu_of, set};
 use super::opened::{path_mtu, Failed};
+use super::station::Host;
 use super::uncut::Uncut;
 use crate::address::Guids;
 use crate::packet::PortId;
@@ -89,9 +90,7 @@ impl Packet {
         set(&self.socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
         // The kernel takes the tag of a VLAN out of each frame, and tells of it.
         set(&self.socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
-        let mut filter = for_host(mac);
-        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-        set(&self.socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, program)?;
+        self.take_for(mac)?;
         // Else the interface takes frames for its own address only.
         let promiscuous = libc::packet_mreq {
             mr_ifindex: self.index as i32,
@@ -111,6 +110,13 @@ impl Packet {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
+    }
+
+    /// What comes from now on is for this host, and for groups.
+    fn take_for(&self, mac: [u8; 6]) -> io::Result<()> {
+        let mut filter = for_host(mac);
+        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+        set(&self.socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, program)
     }
 
     /// Reads a frame or a message without waiting. What has no place in `into` is in `rest`.
@@ -186,6 +192,10 @@ impl Wire for Packet {
 
     fn link(&mut self) -> Option<u64> {
         self.link.look()
+    }
+
+    fn set_mac(&mut self, mac: [u8; 6]) -> io::Result<()> {
+        self.take_for(mac)
     }
 
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {

@@ -13,7 +13,8 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
 use super::dgram::{not_bound, remove_stale, LARGEST};
-use super::ethernet::{Found, Host, Wire, WAITING};
+use super::ethernet::{Found, Wire, WAITING};
+use super::station::Host;
 use crate::address::Guids;
 use crate::packet::PortId;
 

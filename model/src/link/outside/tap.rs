@@ -8,10 +8,11 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use rustix::event::PollFlags;
 
-use super::ethernet::{Found, Host, Wire};
+use super::ethernet::{Found, Wire};
 use super::interface_link::InterfaceLink;
 use super::message::mtu_of;
 use super::opened::path_mtu;
+use super::station::Host;
 use crate::address::Guids;
 use crate::packet::PortId;
 

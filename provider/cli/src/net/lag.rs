@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{bail, Context, Result};
 use clap::{Args, ValueEnum};
 use driver::{Device, Error};
-use fpga_regs::{AdminStatus, LacpRate, LacpState, LagContext, LagMode, LagSelect};
+use fpga_regs::{AdminStatus, LacpRate, LacpState, LagContext, LagMode, LagSelect, Syndrome};
 use model::address::mac_text;
 use model::attach::{simulated_time, SegmentCard};
 use model::packet::PORTS;
@@ -114,9 +114,14 @@ pub fn lag(args: LagArgs) -> Result<u8> {
         Err(Error::Refused { status: AdminStatus::IN_USE, .. }) => bail!(
             "the ports of verbena{number} cannot change while programs have queue pairs on it: end them first"
         ),
-        Err(Error::Refused { status: AdminStatus::NOT_SUPPORTED, .. }) => {
-            bail!("verbena{number} has a port that leads outside of the net: such ports are not made one")
-        }
+        Err(Error::Refused { syndrome: Syndrome::BAD_PORT, .. }) => bail!(
+            "a port of verbena{number} leads outside by `udp:`, from an address of this machine and without Ethernet frames, \
+             so the other port cannot send for it: use `packet:`, `tap:`, `stream:` or `dgram:` for both"
+        ),
+        Err(Error::Refused { syndrome: Syndrome::NO_ROUTE, .. }) => bail!(
+            "one port of verbena{number} leads outside of the net and the other one does not, so they have no peers in \
+             common: give --port for both"
+        ),
         Err(error) => Err(error).with_context(|| format!("verbena{number}")),
     }
 }
