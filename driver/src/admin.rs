@@ -5,7 +5,7 @@
 //! late reply arrives, because the card may still write to its mailbox.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
 use crossbeam_queue::ArrayQueue;
@@ -14,6 +14,7 @@ use fpga_regs::{AdminOpcode, AdminStatus, Command, Reply};
 use crate::card::{Card, CardError};
 use crate::dma::Dma;
 use crate::error::{Error, Result};
+use crate::lock;
 use crate::ring::Phased;
 use fpga_regs::regs;
 
@@ -64,10 +65,6 @@ impl<C: Card> Drop for Taken<'_, C> {
             _ => self.admin.give_back(self.tag),
         };
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<C: Card> Admin<C> {

@@ -5,7 +5,7 @@
 //! the new ring. The driver holds the CQ's lock meanwhile, so the consumer index record is exact.
 #![allow(unsafe_code)]
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use fpga_regs::regs::FeatureSet;
 use fpga_regs::{AdminOpcode, Command, CqArm, CqContext, Cqe, DOORBELL_CQ_ARM};
@@ -15,6 +15,7 @@ use crate::cq_ring::CqRing;
 use crate::device::Device;
 use crate::dma::{Dma, Record};
 use crate::error::{within, Error, Result};
+use crate::lock;
 use crate::pd::Pd;
 use crate::spin::{Guard, Spin};
 
@@ -153,7 +154,7 @@ impl<C: Card> Cq<C> {
     pub fn resize(&self, entries: u32) -> Result<()> {
         self.dev.need(FeatureSet::RESIZE_CQ, "resizing a CQ")?;
         let log = self.dev.log_entries(entries)?;
-        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ring = lock(&self.ring);
         if ring.is_none() {
             return Err(Error::Destroyed("CQ"));
         }
@@ -183,7 +184,7 @@ impl<C: Card> Cq<C> {
 
     /// Destroys it; fails while a QP uses it.
     pub fn destroy(&self) -> Result<()> {
-        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ring = lock(&self.ring);
         if ring.is_none() {
             return Err(Error::Destroyed("CQ"));
         }
@@ -197,8 +198,8 @@ impl<C: Card> Cq<C> {
 
 impl<C: Card> Drop for Cq<C> {
     fn drop(&mut self) {
-        if self.ring.get_mut().unwrap_or_else(PoisonError::into_inner).is_some() && self.destroy().is_err() {
-            if let Some(memory) = self.ring.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+        if self.destroy().is_err() {
+            if let Some(memory) = lock(&self.ring).take() {
                 memory.leak();
             }
         }

@@ -3,10 +3,11 @@
 
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::card::{Card, CardError, DmaMemory};
 use crate::error::Error;
+use crate::lock;
 use crate::rings::Rings;
 
 /// A program that gives the memory for rings.
@@ -176,7 +177,7 @@ impl<C: Card> Records<C> {
 
     /// A zeroed record.
     pub fn alloc(&self) -> Result<Record, CardError> {
-        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pool = lock(&self.pool);
         if pool.free.is_empty() {
             let page = Dma::alloc(&self.card, PAGE)?;
             for at in (0..PAGE).step_by(RECORD).rev() {
@@ -193,6 +194,6 @@ impl<C: Card> Records<C> {
 
     /// Frees a record.
     pub fn free(&self, record: Record) {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner).free.push(record);
+        lock(&self.pool).free.push(record);
     }
 }

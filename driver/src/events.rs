@@ -1,6 +1,6 @@
 //! The event queue: completions of armed CQs, and asynchronous events.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use fpga_regs::{regs, AdminOpcode, EqContext, Eqe, EventKind};
 
@@ -8,6 +8,7 @@ use crate::admin::Admin;
 use crate::card::{Card, CardError};
 use crate::dma::Dma;
 use crate::error::Result;
+use crate::lock;
 use crate::ring::Phased;
 
 /// Log2 of the entries: room for an event of each of some thousand queues before the first is taken.
@@ -70,7 +71,7 @@ impl<C: Card> Events<C> {
 
     /// The next event in the queue, without waiting.
     pub fn pop(&self) -> Option<Event> {
-        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ring = lock(&self.ring);
         let mut bytes = [0; Eqe::BYTES];
         if !ring.pop(&mut bytes) {
             return None;

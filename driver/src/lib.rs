@@ -94,3 +94,8 @@ pub use srq::{Srq, SrqAttr, SrqAttrMask, SrqPost};
 pub use wc::{Wc, WcFlags};
 pub use wr::{Bind, Data, InlineSges, Segmented, SendFlags, SendWr, Sge};
 pub use xrc::Xrcd;
+
+/// Locks a mutex, even if a thread panicked while holding it.
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -1,7 +1,7 @@
 //! Memory regions: user memory that the card can reach, with keys.
 #![allow(unsafe_code)]
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use fpga_regs::regs::FeatureSet;
 use fpga_regs::{Access, AdminOpcode, Command, MrAttrMask, MrContext, MrMode};
@@ -11,6 +11,7 @@ use crate::device::Device;
 use crate::dm::Dm;
 use crate::dma::Dma;
 use crate::error::{within, Error, Result};
+use crate::lock;
 use crate::pd::Pd;
 
 /// A memory region.
@@ -246,7 +247,7 @@ impl<C: Card> Device<C> {
 
 impl<C: Card> Mr<C> {
     fn state(&self) -> MutexGuard<'_, State<C>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Key for elements of local work requests.

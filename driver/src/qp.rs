@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use fpga_regs::{AdminOpcode, Command, QpContext, QpState, QpType};
 
@@ -11,6 +11,7 @@ use crate::cq::lock_both;
 use crate::device::Device;
 use crate::dma::Dma;
 use crate::error::{Error, Result};
+use crate::lock;
 use crate::pd::Pd;
 use crate::qp_attr::{QpCaps, QpInit};
 use crate::qp_size::Sizes;
@@ -229,12 +230,12 @@ impl<C: Card> Qp<C> {
 
     /// The state as last set, or seen by a query; the card may have moved it to an error state since.
     pub fn state(&self) -> QpState {
-        self.control.lock().unwrap_or_else(PoisonError::into_inner).state
+        lock(&self.control).state
     }
 
     /// Destroys it on the card, and removes its completions from the CQs.
     pub fn destroy(&self) -> Result<()> {
-        let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut control = lock(&self.control);
         if !control.alive {
             return Err(Error::Destroyed("QP"));
         }
@@ -285,12 +286,11 @@ impl<C: Card> Qp<C> {
 
 impl<C: Card> Drop for Qp<C> {
     fn drop(&mut self) {
-        let alive = |qp: &mut Self| qp.control.get_mut().unwrap_or_else(PoisonError::into_inner).alive;
-        if alive(self) && self.destroy().is_err() {
+        let alive = lock(&self.control).alive;
+        if alive && self.destroy().is_err() {
             // The card may still write to the rings and complete requests: their memory is kept.
             self.forget(true);
-            if let Some(memory) = self.control.get_mut().unwrap_or_else(PoisonError::into_inner).memory.take()
-            {
+            if let Some(memory) = lock(&self.control).memory.take() {
                 memory.leak();
             }
         }

@@ -1,12 +1,11 @@
 //! Moving a QP through its states, and asking the card for its attributes.
 
-use std::sync::PoisonError;
-
 use fpga_regs::{regs::FeatureSet, AdminOpcode, Command, Mtu, QpContext, QpState, QpType};
 
 use crate::ah::{self, AhAttr};
 use crate::card::Card;
 use crate::error::{within, Error, Result};
+use crate::lock;
 use crate::qp::Qp;
 use crate::qp_attr::{AttrMask, QpAttr};
 use crate::qp_state;
@@ -37,7 +36,7 @@ impl<C: Card> Qp<C> {
     /// Changes what the mask names that `mask` gives for the present state.
     fn change(&self, attr: &QpAttr, mask: impl FnOnce(QpState) -> AttrMask) -> Result<()> {
         self.need_states()?;
-        let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut control = lock(&self.control);
         let works = matches!(control.state, QpState::RTS | QpState::SQD | QpState::SQE);
         if works || self.qp_type() == QpType::WQ || self.init().is_none() {
             // The card may have moved the QP to SQE or ERR, and others that hold it to any state.
@@ -102,7 +101,7 @@ impl<C: Card> Qp<C> {
     /// The attributes as the card has them.
     pub fn query(&self) -> Result<QpAttr> {
         self.need_states()?;
-        let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut control = lock(&self.control);
         let context = self.context()?;
         control.state = context.state();
         let mut attr = decode(&context);

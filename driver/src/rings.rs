@@ -6,10 +6,11 @@
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::card::{Card, CardError};
 use crate::dma::Dma;
+use crate::lock;
 
 /// Bytes of a block.
 const BLOCK: usize = 256 << 10;
@@ -43,7 +44,7 @@ impl<C: Card> Rings<C> {
     }
 
     fn state(&self) -> MutexGuard<'_, State<C>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Zeroed memory, aligned to a cache line.

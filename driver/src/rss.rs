@@ -3,7 +3,7 @@
 //! A work queue is a queue pair that has a receive queue only, so everything that fills, reaps and moves one is that of
 //! [`Qp`].
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use fpga_regs::regs::FeatureSet;
 use fpga_regs::{
@@ -15,6 +15,7 @@ use crate::cq::Cq;
 use crate::device::Device;
 use crate::dma::Dma;
 use crate::error::{Error, Result};
+use crate::lock;
 use crate::object::Object;
 use crate::pd::Pd;
 use crate::qp::{Of, Qp};
@@ -133,12 +134,12 @@ impl<C: Card> Table<C> {
 
     /// The queue of each entry.
     pub fn queues(&self) -> Vec<Arc<Qp<C>>> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner).to_vec()
+        lock(&self.queues).to_vec()
     }
 
     /// Exchanges all entries, between two frames; as many as it had.
     pub fn modify(&self, queues: &[Arc<Qp<C>>]) -> Result<()> {
-        let mut old = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut old = lock(&self.queues);
         let command = Command::new().with_opcode(AdminOpcode::MODIFY_TABLE).with_object(self.object.number);
         self.object.dev.write_table(command, queues)?;
         *old = queues.into();

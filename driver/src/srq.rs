@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{fence, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use fpga_regs::regs::FeatureSet;
 use fpga_regs::{AdminOpcode, Command, SrqContext, SrqDoorbell, DOORBELL_SRQ, MAX_SGE};
@@ -11,6 +11,7 @@ use crate::card::Card;
 use crate::cq::Cq;
 use crate::dma::Dma;
 use crate::error::{within, Error, PostError, Result};
+use crate::lock;
 use crate::pd::Pd;
 use crate::put::put_recv;
 use crate::spin::{Guard, Spin};
@@ -201,7 +202,7 @@ impl<C: Card> Srq<C> {
 
     /// Destroys it; fails while a QP uses it.
     pub fn destroy(&self) -> Result<()> {
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = lock(&self.memory);
         if memory.is_none() {
             return Err(Error::Destroyed("SRQ"));
         }
@@ -224,10 +225,9 @@ impl<C: Card> Srq<C> {
 
 impl<C: Card> Drop for Srq<C> {
     fn drop(&mut self) {
-        if self.memory.get_mut().unwrap_or_else(PoisonError::into_inner).is_some() && self.destroy().is_err()
-        {
-            self.forget();
-            if let Some(memory) = self.memory.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+        if self.destroy().is_err() {
+            if let Some(memory) = lock(&self.memory).take() {
+                self.forget();
                 memory.leak();
             }
         }

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use fpga_regs::WqeOpcode;
-use tests::{connect, Net, Options};
+use tests::{Net, Options};
 
 /// Processor time of this thread in nanoseconds: other programs disturb it less than the clock.
 fn thread_time() -> f64 {
@@ -19,8 +19,7 @@ fn thread_time() -> f64 {
 fn main() {
     let messages: u64 = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(5_000_000);
     let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
-    let (x, y) = connect(&a, &b, Options { depth: 128, sges: 1, inline: 0, mtu: 5, ..Default::default() });
+    let (x, y) = net.pair(Options { depth: 128, sges: 1, inline: 0, mtu: 5, ..Default::default() });
     let sge = [x.sge(0, 8)];
     let wr = x.remote(0, WqeOpcode::WRITE, &sge, &y, 0);
     let mut quiet = wr;

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `net`, `card` | a net of cards, and a card however it is reached |
 //! | `pcap` | frames that were recorded |
+//! | `place` | places for files |
 //! | `peer`, `buffer` | one side of a connection |
 //! | `expect`, `events` | what has to come of requests, and what events |
 //! | `drops` | frames that were to wait for a receive |
@@ -30,6 +31,7 @@ pub mod guest;
 mod net;
 pub mod pcap;
 mod peer;
+mod place;
 mod root;
 mod seed;
 pub mod stock;
@@ -44,7 +46,8 @@ pub use drops::{until_frames_wait, where_frames_wait, Drops};
 pub use events::{event_within, expect_async, expect_completion_event, expect_no_event};
 pub use expect::{counter, on_one_and_two_cards, Cards, Side};
 pub use net::Net;
-pub use peer::{connect, join, Options, Peer, QKEY};
+pub use peer::{connect, datagram, join, Options, Peer, QKEY};
+pub use place::place_for;
 pub use root::{is_root, unshare};
 pub use seed::{seed, Random};
 pub use stop::Stop;

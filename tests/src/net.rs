@@ -9,7 +9,7 @@ use model::attach::{NetOptions, PrivateNet, SegmentCard};
 use model::link::Wire;
 
 use crate::card::slots;
-use crate::TestCard;
+use crate::{connect, Options, Side, TestCard};
 
 /// See the module.
 pub struct Net {
@@ -30,6 +30,13 @@ impl Net {
     pub fn new(cards: u8) -> Net {
         let wire = std::env::var("VERBENA_TEST_WIRE").ok();
         Net::on_wire(cards, wire.map(|wire| wire.parse().expect("VERBENA_TEST_WIRE")).unwrap_or_default())
+    }
+
+    /// A net of one card, and the card.
+    pub fn one() -> (Net, Arc<Device<TestCard>>) {
+        let net = Net::new(1);
+        let card = net.open(0);
+        (net, card)
     }
 
     /// A net of `cards` cards on this wire.
@@ -64,6 +71,17 @@ impl Net {
     /// Opens a card through the driver, if the net has it.
     pub fn try_open(&self, card: u32) -> Option<Arc<Device<TestCard>>> {
         (card < self.count.into()).then(|| self.open(card))
+    }
+
+    /// The net with its first two cards.
+    pub fn both(self) -> (Net, Arc<Device<TestCard>>, Arc<Device<TestCard>>) {
+        let (a, b) = (self.open(0), self.open(1));
+        (self, a, b)
+    }
+
+    /// Two new queue pairs of its first two cards, connected with each other.
+    pub fn pair(&self, options: Options) -> (Side, Side) {
+        connect(&self.open(0), &self.open(1), options)
     }
 
     /// Opens a card through the driver.

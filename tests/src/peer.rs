@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use driver::{
-    AhAttr, Card, Cq, Data, Device, Mr, Pd, Qp, QpAttr, QpCaps, QpInit, SendFlags, SendWr, Sge, Srq, Wc,
+    Ah, AhAttr, Card, Cq, Data, Device, Mr, Pd, Qp, QpAttr, QpCaps, QpInit, SendFlags, SendWr, Sge, Srq, Wc,
 };
 use fpga_regs::{Access, CqeStatus, QpState, QpType, WqeOpcode};
 
@@ -184,6 +184,13 @@ impl<C: Card> Peer<C> {
         self.qp.step(&attr).expect("RTS");
     }
 
+    /// RESET to RTS, connected with nobody.
+    pub fn ready(&self) {
+        self.init();
+        self.rtr(0, [0; 16], 0);
+        self.rts();
+    }
+
     /// Address vector to a GID.
     pub fn av(&self, dgid: [u8; 16]) -> AhAttr {
         let o = &self.options;
@@ -193,6 +200,13 @@ impl<C: Card> Peer<C> {
     /// Own GID.
     pub fn gid(&self) -> [u8; 16] {
         self.device.gid(self.options.port, self.options.gid as u32).expect("a GID")
+    }
+
+    /// Registers bytes of the buffer once more. Keep the buffer until the region is gone.
+    pub fn region(&self, at: usize, len: usize, access: Access) -> Arc<Mr<C>> {
+        let addr = self.buffer.addr(at);
+        // SAFETY: as said above.
+        unsafe { self.pd.reg_mr(addr as *mut u8, len, addr, access) }.expect("a region")
     }
 
     /// An SGE of the buffer.
@@ -267,8 +281,17 @@ impl<C: Card> Peer<C> {
 /// The Q_Key of UD tests.
 pub const QKEY: u32 = 0x1111_1111;
 
+/// A request as a datagram for a queue pair, by its number.
+pub fn datagram<'a>(ah: &'a Ah, remote_qpn: u32, wr: SendWr<'a>) -> SendWr<'a> {
+    SendWr { ah: Some(ah), remote_qpn, remote_qkey: QKEY, ..wr }
+}
+
 /// Brings two new QPs to RTS, connected with each other.
-pub fn connect<C: Card>(a: &Arc<Device<C>>, b: &Arc<Device<C>>, options: Options) -> (Peer<C>, Peer<C>) {
+pub fn connect<C: Card, D: Card>(
+    a: &Arc<Device<C>>,
+    b: &Arc<Device<D>>,
+    options: Options,
+) -> (Peer<C>, Peer<D>) {
     let (x, y) = (Peer::new(a, options), Peer::new(b, options));
     join(&x, &y);
     (x, y)

@@ -37,8 +37,7 @@ fn exchange_by(x: &Side, y: &Side, value: u64, srqs: [Option<&Srq<TestCard>>; 2]
 #[test]
 fn more_connections_than_islands() {
     const PAIRS: usize = 600;
-    let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::new(2).both();
     let pairs: Vec<_> = (0..PAIRS).map(|_| connect(&a, &b, options())).collect();
     std::thread::scope(|scope| {
         for half in pairs.chunks(PAIRS / 2) {
@@ -70,8 +69,7 @@ fn connections_begin_to_share_beside_traffic() {
     const BUSY: Duration = Duration::from_secs(2);
     // Until there was enough of both, on a busy machine.
     const LIMIT: Duration = Duration::from_secs(60);
-    let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::new(2).both();
     let srqs = [&a, &b].map(|card| {
         let attr = SrqAttr { max_wr: 16, max_sge: 1, limit: 0 };
         card.alloc_pd().expect("a PD").create_srq(&attr).expect("an SRQ")
@@ -132,8 +130,7 @@ fn connections_begin_to_share_beside_traffic() {
 fn islands_share_a_cq() {
     const PAIRS: usize = 8;
     const MESSAGES: u64 = 4000;
-    let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::new(2).both();
     let first = Peer::new(&a, Options { cqes: 1024, ..options() });
     let pairs: Vec<(Side, Side)> = (0..PAIRS)
         .map(|_| {
@@ -185,8 +182,7 @@ fn islands_share_a_cq() {
 fn a_control_operation_beside_long_messages() {
     const BYTES: usize = 32 << 20;
     const MESSAGES: usize = 16;
-    let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::new(2).both();
     let (x, y) = connect(&a, &b, Options { bytes: BYTES, ..options() });
     let sges = [x.sge(0, BYTES)];
     let last = x.remote(1, WqeOpcode::WRITE, &sges, &y, 0);
@@ -220,8 +216,7 @@ fn a_control_operation_beside_long_messages() {
 #[test]
 fn the_first_message_of_a_thread_with_little_stack() {
     let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
-    let (x, y) = connect(&a, &b, options());
+    let (x, y) = net.pair(options());
     let small = std::thread::Builder::new().stack_size(96 << 10);
     std::thread::scope(|scope| {
         let first = small.spawn_scoped(scope, || {

@@ -15,7 +15,7 @@ use driver::{Device, SendFlags, SendWr};
 use fpga_regs::{CqeOpcode, QpType, WqeOpcode};
 use model::attach::NetOptions;
 use model::link::{Capture, LinkOptions, Wire};
-use tests::{Options, Peer, TestCard};
+use tests::{datagram, Options, TestCard};
 
 /// A net of two cards on the exact wire, with faults as on the command line.
 fn exact(faults: &str) -> NetOptions {
@@ -35,21 +35,6 @@ fn recorded(mut options: NetOptions, path: &Path, snaplen: u32) -> NetOptions {
 /// A counter of both ports' cards, added up.
 fn counter(devices: &[&Device<TestCard>], name: &str) -> u64 {
     devices.iter().map(|device| tests::counter(device, 1, name)).sum()
-}
-
-/// A UD SEND to a peer's QP.
-fn datagram<'a>(
-    x: &Peer<TestCard>,
-    y: &Peer<TestCard>,
-    ah: &'a driver::Ah,
-    sges: &'a [driver::Sge],
-) -> SendWr<'a> {
-    let mut wr = x.wr(9, WqeOpcode::SEND_WITH_IMM, sges);
-    wr.imm = 0x0102_0304;
-    wr.ah = Some(ah);
-    wr.remote_qpn = y.qp.qpn();
-    wr.remote_qkey = tests::QKEY;
-    wr
 }
 
 /// One of each verb between two cards, in an order that does not depend on the wire.
@@ -98,7 +83,9 @@ fn one_of_each(a: &std::sync::Arc<Device<TestCard>>, b: &std::sync::Arc<Device<T
     let (x, y) = tests::connect(a, b, Options { qp_type: QpType::UD, ..options });
     let ah = x.pd.create_ah(&x.av(y.gid())).expect("an AH");
     y.recv(9, &[y.sge(0, 2000)]);
-    x.post(&[datagram(&x, &y, &ah, &[x.sge(0, 333)])]);
+    let sges = [x.sge(0, 333)];
+    let wr = x.wr(9, WqeOpcode::SEND_WITH_IMM, &sges);
+    x.post(&[SendWr { imm: 0x0102_0304, ..datagram(&ah, y.qp.qpn(), wr) }]);
     x.expect(9);
     let wc = y.expect(9);
     assert_eq!((wc.byte_len, wc.src_qp, wc.imm), (373, x.qp.qpn(), 0x0102_0304));

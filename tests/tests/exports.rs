@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 use fpga_regs::regs::FeatureSet;
 use fpga_regs::{Cqe, CqeStatus, SqDoorbell, WqeCtrl, WqeOpcode};
 use tempfile::TempDir;
+use tests::place_for;
 use tests::stock::{need, repository, target_dir, verbena};
 
 mod exports_rdl;
@@ -156,8 +157,7 @@ fn the_json_agrees_with_the_hex() {
 
 #[test]
 fn a_directory_that_cannot_be_written_is_named() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("file");
+    let (_directory, file) = place_for("file");
     fs::write(&file, "").unwrap();
     let output =
         Command::new(verbena()).args(["export", "c", "--out"]).arg(file.join("below")).output().unwrap();

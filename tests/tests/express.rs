@@ -188,13 +188,12 @@ fn run(devices: [Arc<Device<TestCard>>; 2], steps: &[Step]) -> Vec<String> {
 }
 
 fn check(cards: u8, cases: u32) {
-    let (mut runner, _) = seeded::runner(cases);
     let nets = [Wire::default(), Wire::Exact].map(|wire| Net::on_wire(cards, wire));
     let devices = nets.each_ref().map(|net| {
         let first = net.open(0);
         [first.clone(), net.try_open(1).unwrap_or(first)]
     });
-    let result = runner.run(&steps(), |steps| {
+    seeded::check(tests::seed(), cases, &steps(), |steps| {
         let [express, frames] = devices.each_ref().map(|devices| run(devices.clone(), &steps));
         for (n, (express, frames)) in express.iter().zip(&frames).enumerate() {
             prop_assert_eq!(express, frames, "observation {}", n);
@@ -202,9 +201,6 @@ fn check(cards: u8, cases: u32) {
         prop_assert_eq!(express.len(), frames.len());
         Ok(())
     });
-    if let Err(error) = result {
-        panic!("{error}");
-    }
 }
 
 #[test]
@@ -225,15 +221,10 @@ struct Regions {
 
 impl Regions {
     fn new(x: &Side, y: &Side) -> Regions {
-        let region = |side: &Side, access| {
-            // SAFETY: the buffer lives as long as its side.
-            #[allow(unsafe_code)]
-            let region =
-                unsafe { side.pd.reg_mr(side.buffer.addr(0) as *mut u8, 4096, side.buffer.addr(0), access) };
-            Some(region.expect("a region"))
-        };
         let write = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
-        Regions { source: region(x, Access::LOCAL_WRITE), target: region(y, write) }
+        let [source, target] =
+            [(x, Access::LOCAL_WRITE), (y, write)].map(|(side, access)| Some(side.region(0, 4096, access)));
+        Regions { source, target }
     }
 }
 
@@ -241,7 +232,7 @@ impl Regions {
 fn after(opcode: WqeOpcode, change: impl FnOnce(&mut Side, &mut Side, &mut Regions)) -> CqeStatus {
     let net = Net::new(2);
     let options = Options { timeout: 8, retry_cnt: 1, rnr_retry: 0, cqes: 64, ..Options::default() };
-    let (mut x, mut y) = connect(&net.open(0), &net.open(1), options);
+    let (mut x, mut y) = net.pair(options);
     let mut regions = Regions::new(&x, &y);
     let lkey = regions.source.as_ref().map_or(0, |region| region.lkey());
     let target = regions.target.as_ref().map_or((0, 0), |region| (region.lkey(), region.rkey()));
@@ -301,9 +292,8 @@ fn what_was_found_out_does_not_outlive_a_change() {
 #[test]
 fn a_completion_queue_that_is_overrun_ends_the_way_of_all_its_queue_pairs() {
     let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
     let options = Options { cqes: 8, depth: 64, timeout: 8, retry_cnt: 1, ..Options::default() };
-    let (mut x, mut y) = connect(&a, &b, options);
+    let (mut x, mut y) = net.pair(options);
     // A second connection, which completes to the same queues.
     let fresh = [x.another_qp(), y.another_qp()];
     let [for_x, for_y] = fresh;

@@ -293,11 +293,10 @@ fn run(devices: [Arc<Device<TestCard>>; 2], posts: &[Vec<Frame>]) -> Vec<String>
 
 #[test]
 fn frames_that_nobody_looks_at_come_as_those_of_the_exact_wire() {
-    let (mut runner, _) = seeded::runner(150);
     let nets = [Wire::default(), Wire::Exact].map(|wire| Net::on_wire(2, wire));
     let devices = nets.each_ref().map(|net| [net.open(0), net.open(1)]);
     let posts = prop::collection::vec(prop::collection::vec(frame(), 1..=MOST), 1..40);
-    let result = runner.run(&posts, |posts| {
+    seeded::check(tests::seed(), 150, &posts, |posts| {
         let [express, exact] = devices.each_ref().map(|devices| run(devices.clone(), &posts));
         for (n, (express, exact)) in express.iter().zip(&exact).enumerate() {
             prop_assert_eq!(express, exact, "observation {}", n);
@@ -305,9 +304,6 @@ fn frames_that_nobody_looks_at_come_as_those_of_the_exact_wire() {
         prop_assert_eq!(express.len(), exact.len());
         Ok(())
     });
-    if let Err(error) = result {
-        panic!("{error}");
-    }
 }
 
 /// What frames of one flow come to, and the next one after a change.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use driver::{Data, Memory, Mr, PageList, SendFlags, SendWr, Sge, Wc};
 use fpga_regs::{Access, CqeStatus, QpState, WqeOpcode};
-use tests::{connect, Net, Options, Side, TestCard};
+use tests::{Net, Options, Side, TestCard};
 
 const PAGE: usize = 2 << 20;
 /// The longest message of the specification.
@@ -47,8 +47,7 @@ fn options(mtu: u8) -> Options {
 /// Two connected peers with a giant region each, the other one's of pages of 1 << `shift` bytes. No retry: one lost step is an error.
 fn on_giants(mtu: u8, shift: u8, body: impl FnOnce(&Side, &Side, [&Giant; 2])) {
     let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
-    let (mut x, y) = connect(&a, &b, options(mtu));
+    let (mut x, y) = net.pair(options(mtu));
     x.buffer.pattern(mtu);
     let (from, to) = (Giant::new(&x, 21), Giant::new(&y, shift));
     body(&x, &y, [&from, &to]);

@@ -11,7 +11,7 @@ use fpga_regs::{
     RqDoorbell, SqDoorbell, SrqDoorbell, DOORBELL_CQ_ARM, DOORBELL_RQ, DOORBELL_SQ, DOORBELL_SRQ,
 };
 use model::attach::SegmentCard;
-use tests::{join, Net, Options, Peer, Random};
+use tests::{connect, Net, Options, Peer, Random};
 
 /// Memory of the card by address and length.
 type Queues = Arc<Mutex<Vec<(usize, usize)>>>;
@@ -200,8 +200,7 @@ fn nonsense_in_the_queues_harms_nobody_else() {
     let mut random = Random::seeded();
     let net = Net::new(2);
     // Two who mind their own business, on the same cards.
-    let (mut x, mut y) =
-        tests::connect(&net.open(0), &net.open(1), Options { bytes: 1 << 16, ..Default::default() });
+    let (mut x, mut y) = net.pair(Options { bytes: 1 << 16, ..Default::default() });
     x.buffer.pattern(1);
     y.buffer.pattern(2);
     let mine = [x.buffer.to_vec(), y.buffer.to_vec()];
@@ -215,8 +214,7 @@ fn nonsense_in_the_queues_harms_nobody_else() {
             rnr_retry: random.below(8) as u8,
             ..Default::default()
         };
-        let (p, q) = (Peer::new(&a, options), Peer::new(&b, options));
-        join(&p, &q);
+        let (p, q) = connect(&a, &b, options);
         let flaws = random.of(&[0, 1, 3, 30]);
         let foreign = vec![
             (x.mr.lkey(), x.buffer.addr(0)),

@@ -27,8 +27,7 @@ fn exhaust<T>(what: &str, limit: u32, make: impl Fn(usize) -> Result<T, driver::
 
 #[test]
 fn full_tables() {
-    let net = Net::new(1);
-    let device = net.open(0);
+    let (_net, device) = Net::one();
     let limits = *device.limits();
     exhaust("domains", limits.max_pd(), |_| device.alloc_pd());
     let pd = device.alloc_pd().expect("a PD");
@@ -53,8 +52,7 @@ fn full_tables() {
 
 #[test]
 fn the_largest_queues_work_and_larger_ones_are_refused() {
-    let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::new(2).both();
     let limits = *a.limits();
     let caps = QpCaps {
         max_send_wr: limits.max_qp_wr(),
@@ -106,8 +104,7 @@ fn the_largest_queues_work_and_larger_ones_are_refused() {
 
 #[test]
 fn a_thousand_connections() {
-    let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::new(2).both();
     let (first, second) =
         (Peer::new(&a, Options { cqes: 4096, ..small() }), Peer::new(&b, Options { cqes: 4096, ..small() }));
     // All share the queues and memory of the first two.

@@ -21,7 +21,7 @@ use fpga_regs::{CqeStatus, FlowContext, HashFields, QpState, QpType, WqeOpcode, 
 use model::attach::NetOptions;
 use model::link::outside::{ask, Answer};
 use model::link::{LinkOptions, Wire};
-use tests::{connect, join, loopback_address, Net, Options, Peer, Side};
+use tests::{connect, datagram, join, loopback_address, place_for, Net, Options, Peer, Side};
 
 /// A net of one card whose first port is at an address.
 fn net_at(address: Ipv4Addr) -> Net {
@@ -91,11 +91,8 @@ fn two_nets_exchange_everything_by_udp() {
         let headers = if qp_type == QpType::UD { 40 } else { 0 };
         y.recv(9, &[y.sge(0, 2000)]);
         let sges = [x.sge(0, 333)];
-        let mut send = x.wr(9, WqeOpcode::SEND, &sges);
-        if qp_type == QpType::UD {
-            (send.ah, send.remote_qpn, send.remote_qkey) = (Some(&ah), y.qp.qpn(), tests::QKEY);
-        }
-        x.post(&[send]);
+        let send = x.wr(9, WqeOpcode::SEND, &sges);
+        x.post(&[if qp_type == QpType::UD { datagram(&ah, y.qp.qpn(), send) } else { send }]);
         x.expect(9);
         assert_eq!(y.expect(9).byte_len as usize, headers + 333);
         assert!(x.buffer[..333] == y.buffer[headers..headers + 333]);
@@ -266,8 +263,7 @@ fn what_cannot_be_is_refused() {
     let refused = |text: &str| {
         let ports = vec![text.parse().expect("a port")];
         let link = LinkOptions { ports, ..LinkOptions::default() };
-        let directory = tempfile::tempdir().expect("a directory");
-        let socket = directory.path().join("net/sock");
+        let (_directory, socket) = place_for("net/sock");
         let options = NetOptions { link, ..NetOptions::from(1) };
         model::attach::run_keeper(&socket, options).expect_err("refused").to_string()
     };

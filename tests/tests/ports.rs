@@ -61,8 +61,7 @@ fn connections_over_every_pair_of_ports() {
 
 #[test]
 fn a_packet_for_the_other_port_is_not_for_this_qp() {
-    let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::new(2).both();
     let (x, y) = (Peer::new(&a, on(1)), Peer::new(&b, on(2)));
     join(&x, &y);
     x.to(QpState::RESET);

@@ -253,16 +253,13 @@ fn check(qp_type: QpType, cards: u8, cases: u32) {
 }
 
 fn check_on(qp_type: QpType, net: impl FnOnce(u64) -> Net, cases: u32) {
-    let (mut runner, seed) = seeded::runner(cases);
+    let seed = tests::seed();
     let net = net(seed);
     let (a, b) = (net.open(0), net.try_open(1).unwrap_or_else(|| net.open(0)));
-    let result = runner.run(&case(), |case| {
+    seeded::check(seed, cases, &case(), |case| {
         run([&a, &b], &case, qp_type);
         Ok(())
     });
-    if let Err(error) = result {
-        panic!("{error}");
-    }
 }
 
 #[test]

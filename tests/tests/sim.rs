@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use tests::place_for;
 use tests::stock::{number_before, verbena};
 
 /// Payload of 1 KiB in a frame of 1086 bytes, with 20 of preamble and gap, at 25 Gb/s: nanoseconds for a byte.
@@ -17,8 +18,7 @@ fn sim(line: &str) -> Output {
 
 /// What it prints, and the rows of its CSV: from, to, bytes, completion time (ns).
 fn run(line: &str) -> (String, Vec<[f64; 4]>) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let csv = directory.path().join("times.csv");
+    let (_directory, csv) = place_for("times.csv");
     let output = sim(&format!("{line} --csv {}", csv.display()));
     let said = String::from_utf8(output.stderr).expect("text");
     assert!(output.status.success(), "{line}: {said}");
@@ -32,6 +32,13 @@ fn run(line: &str) -> (String, Vec<[f64; 4]>) {
 
 fn last(rows: &[[f64; 4]]) -> f64 {
     rows.iter().map(|row| row[3]).fold(0.0, f64::max)
+}
+
+/// No packet was dropped, and none sent again.
+#[track_caller]
+fn nothing_is_lost(text: &str) {
+    let figures = [" packets, 0 sent", " sent again"].map(|words| number_before(text, words));
+    assert_eq!(figures, [0.0; 2], "{text}");
 }
 
 #[test]
@@ -74,11 +81,7 @@ fn an_incast_takes_what_its_port_takes() {
             time >= least && time <= least * 1.005 + 10_000.0,
             "{cards} cards: {time} ns, at least {least}"
         );
-        assert_eq!(
-            (number_before(&text, " packets, 0 sent"), number_before(&text, " sent again")),
-            (0.0, 0.0),
-            "{text}"
-        );
+        nothing_is_lost(&text);
         assert!(number_before(&text, " (Jain") > 0.99, "{text}");
     }
 }
@@ -171,11 +174,7 @@ fn all_to_all_of_many_cards_ends() {
     for (cards, bytes) in [(512, 4096), (1024, 1024)] {
         let (text, rows) = run(&format!("--pattern alltoall --cards {cards} --bytes {bytes}"));
         assert_eq!(rows.len(), cards * (cards - 1));
-        assert_eq!(
-            (number_before(&text, " packets, 0 sent"), number_before(&text, " sent again")),
-            (0.0, 0.0),
-            "{text}"
-        );
+        nothing_is_lost(&text);
         let least = (cards - 1) as f64 * bytes as f64 * NS;
         assert!(last(&rows) >= least && last(&rows) < least * 1.3, "{} ns of {least}", last(&rows));
     }
@@ -235,8 +234,7 @@ fn retries_are_as_given() {
 #[test]
 fn a_run_whose_retries_end_prints_figures_and_fails() {
     let line = "--pattern incast --cards 64 --switch default";
-    let directory = tempfile::tempdir().expect("a directory");
-    let csv = directory.path().join("times.csv");
+    let (_directory, csv) = place_for("times.csv");
     let output = sim(&format!("{line} --csv {}", csv.display()));
     let (text, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(1), "{said}");
@@ -325,8 +323,7 @@ fn what_cannot_be_is_refused() {
 
 #[test]
 fn the_plot_is_drawn() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let plot = directory.path().join("times.svg");
+    let (_directory, plot) = place_for("times.svg");
     let output = sim(&format!("--pattern incast --cards 4 --bytes 64KiB --plot {}", plot.display()));
     assert!(output.status.success());
     let svg = fs::read_to_string(&plot).expect("the plot");

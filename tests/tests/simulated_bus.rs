@@ -22,8 +22,7 @@ fn profile(name: &str, change: impl FnOnce(&mut Profile)) -> Profile {
 
 /// SENDs, WRITEs, READs and atomics, short and long, gathered and inline, in both directions at once.
 fn mixed(profile: Profile, rounds: u64) {
-    let net = Net::with(NetOptions { clock: Some(profile), ..NetOptions::from(2) });
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::with(NetOptions { clock: Some(profile), ..NetOptions::from(2) }).both();
     let options = Options { rd_atomic: 8, timeout: 14, bytes: BYTES, inline: 64, ..Default::default() };
     let pairs: Vec<(Side, Side)> = (0..4 * EACH).map(|_| connect(&a, &b, options)).collect();
     for round in 0..rounds {
@@ -82,8 +81,7 @@ fn reads_of_scattered_pages() {
     const PAGE: usize = 4096;
     const PAGES: usize = 8;
     let net = Net::with(NetOptions { clock: Some(profile("f10a", |_| ())), ..NetOptions::from(2) });
-    let (a, b) = (net.open(0), net.open(1));
-    let (x, mut y) = connect(&a, &b, Options { rd_atomic: 8, bytes: BYTES, ..Default::default() });
+    let (x, mut y) = net.pair(Options { rd_atomic: 8, bytes: BYTES, ..Default::default() });
     y.buffer.pattern(7);
     let aligned = y.mr.addr().next_multiple_of(PAGE as u64) - y.mr.addr();
     let pages: [u64; PAGES] =

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use model::attach::{receives_waiting, simulated_time};
 use tests::pcap::records;
+use tests::place_for;
 use tests::stock::{alone, compile_c, need, only_the_wire, rows, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -128,8 +129,7 @@ fn runs_are_the_same(commands: &[(&str, &str)]) {
     let _alone = alone();
     for &(program, arguments) in commands {
         let results = [0, 1].map(|_| {
-            let directory = tempfile::tempdir().expect("a directory");
-            let pcap = directory.path().join("frames.pcap");
+            let (_directory, pcap) = place_for("frames.pcap");
             let net = StockNet::new();
             let options = ["--card", "f10a", "--wire", "exact", "--pcap", pcap.to_str().expect("UTF-8")];
             let figures = run(&net, &options, program, arguments);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use driver::{Device, Offloads, Qp, QpAttr, SendWr};
+use driver::{Device, Offloads, Qp, QpAttr};
 use fpga_regs::{CqeStatus, EventKind, LacpRate, LagMode, LagSelect, QpState, QpType, WqeOpcode};
 use model::attach::{plug, LiveCapture, NetOptions};
 use model::congestion::SwitchOptions;
@@ -12,7 +12,7 @@ use model::link::live::View;
 use model::link::Wire;
 use model::packet::PortId;
 use model::profile::Profile;
-use tests::{connect, counter, expect_async, Net, Options, Side, TestCard, QKEY};
+use tests::{connect, counter, datagram, expect_async, Net, Options, Side, TestCard};
 
 /// Connections, of which each port has some, and messages of each.
 const CONNECTIONS: usize = 4;
@@ -272,10 +272,7 @@ fn datagrams_go_by_both() {
         for (nth, (_, y)) in receivers.iter().enumerate() {
             y.recv(1, &[y.sge(0, 1040)]);
             let ah = x.pd.create_ah(&x.av(y.gid())).expect("an address handle");
-            let sge = [x.sge(0, 1000)];
-            let (remote_qpn, remote_qkey) = (y.qp.qpn(), QKEY);
-            let wr = x.wr(nth as u64, WqeOpcode::SEND, &sge);
-            x.post(&[SendWr { ah: Some(&ah), remote_qpn, remote_qkey, ..wr }]);
+            x.post(&[datagram(&ah, y.qp.qpn(), x.wr(nth as u64, WqeOpcode::SEND, &[x.sge(0, 1000)]))]);
             x.expect(nth as u64);
             assert_eq!(y.wait().status, CqeStatus::SUCCESS);
         }

@@ -158,8 +158,7 @@ fn many_threads_on_one_card() {
 
 #[test]
 fn each_thread_with_queues_of_its_own() {
-    let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::new(2).both();
     std::thread::scope(|threads| {
         for thread in 0..6u8 {
             let (a, b) = if thread % 2 == 0 { (&a, &b) } else { (&b, &a) };
@@ -189,8 +188,7 @@ fn each_thread_with_queues_of_its_own() {
 fn many_qps_with_one_cq_and_several_pollers() {
     const EACH: u64 = 2000;
     const QPS: usize = 6;
-    let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::new(2).both();
     let cq = a.create_cq(1024, 0).expect("a CQ");
     let pairs: Vec<(Side, Side)> = (0..QPS)
         .map(|_| {
@@ -247,8 +245,7 @@ fn many_qps_with_one_cq_and_several_pollers() {
 
 #[test]
 fn queues_come_and_go_beside_traffic() {
-    let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::new(2).both();
     let (x, y) = connect(&a, &b, options());
     let done = AtomicBool::new(false);
     let written = AtomicU64::new(0);
@@ -283,8 +280,7 @@ fn queues_come_and_go_beside_traffic() {
 
 #[test]
 fn a_sleeper_is_woken_by_each_completion() {
-    let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::new(2).both();
     let (x, y) = connect(&a, &b, options());
     std::thread::scope(|threads| {
         threads.spawn(|| {
@@ -315,8 +311,7 @@ fn who_looks_in_is_not_kept_by_the_work_of_others() {
     const POSTING: Duration = Duration::from_secs(3);
     // A hundred times what a look should take on a busy machine, and a fraction of the time that others post.
     const LONG: Duration = Duration::from_millis(1000);
-    let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::new(2).both();
     let pairs: Vec<_> = (0..PAIRS).map(|_| connect(&a, &b, options())).collect();
     let longest = || {
         let stop = AtomicBool::new(false);

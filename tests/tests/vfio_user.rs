@@ -6,7 +6,7 @@ mod messages;
 #[path = "vfio_user/protocol.rs"]
 mod protocol;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use driver::{Card, CardError, Device, Interrupts, Memory, Mr, PageList, Register
 use fpga_regs::{regs, CqeStatus, WqeOpcode, XrcdFlags};
 use model::attach::SegmentCard;
 use tests::stock::{Program, StockNet};
-use tests::{connect, expect_completion_event, expect_no_event, join, Buffer, Options, Peer};
+use tests::{connect, expect_completion_event, expect_no_event, Buffer, Options, Peer};
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -33,6 +33,20 @@ fn served(path: &Path) -> Arc<Device<VfioUserCard>> {
 fn in_process(net: &StockNet, card: u32) -> Arc<Device<SegmentCard>> {
     let card = SegmentCard::open(&net.socket(), card).expect("the card opens");
     Device::open(card).expect("the card comes up")
+}
+
+/// A new net whose first card is served, by a server with these options, and the socket.
+fn serving(options: &[&str]) -> (StockNet, Program, PathBuf) {
+    let net = StockNet::new();
+    let (server, mut paths) = net.serve(0, &["card"], options);
+    (net, server, paths.remove(0))
+}
+
+/// Does something with a served card and another one in this process.
+fn with_served(work: impl FnOnce(Arc<Device<VfioUserCard>>, Arc<Device<SegmentCard>>)) {
+    let (net, server, path) = serving(&[]);
+    work(served(&path), in_process(&net, 1));
+    end(server, &path);
 }
 
 /// SEND, WRITE, READ and atomics of several sizes from `x` to `y`, with the data looked at.
@@ -69,8 +83,7 @@ fn exchange<C: Card, D: Card>(x: &mut Peer<C>, y: &mut Peer<D>) {
 /// The card that is served at this socket works, with one of this process.
 fn works(net: &StockNet, path: &Path) {
     let (a, b) = (served(path), in_process(net, 1));
-    let (mut x, mut y) = (Peer::new(&a, options()), Peer::new(&b, options()));
-    join(&x, &y);
+    let (mut x, mut y) = connect(&a, &b, options());
     exchange(&mut x, &mut y);
 }
 
@@ -88,8 +101,7 @@ fn a_served_card_and_one_in_this_process() {
     let (server, paths) = net.serve(1, &["card"], &["--cards", "2"]);
     {
         let (a, b) = (served(&paths[0]), in_process(&net, 0));
-        let (mut x, mut y) = (Peer::new(&a, options()), Peer::new(&b, options()));
-        join(&x, &y);
+        let (mut x, mut y) = connect(&a, &b, options());
         exchange(&mut x, &mut y);
         exchange(&mut y, &mut x);
     }
@@ -116,12 +128,8 @@ fn two_served_cards_of_one_server_and_of_two() {
 
 #[test]
 fn completion_events_come_as_interrupts() {
-    let net = StockNet::new();
-    let (server, paths) = net.serve(0, &["card"], &[]);
-    {
-        let (a, b) = (served(&paths[0]), in_process(&net, 1));
-        let (x, y) = (Peer::new(&a, options()), Peer::new(&b, options()));
-        join(&x, &y);
+    with_served(|a, b| {
+        let (x, y) = connect(&a, &b, options());
         for n in 0..20 {
             x.cq.arm(false);
             x.recv(n, &[x.sge(0, 64)]);
@@ -131,8 +139,7 @@ fn completion_events_come_as_interrupts() {
             x.expect(n);
             y.expect(n);
         }
-    }
-    end(server, &paths[0]);
+    });
 }
 
 /// A region of one page that the test maps and unmaps itself, below the driver.
@@ -169,12 +176,8 @@ impl OwnPage {
 
 #[test]
 fn what_is_unmapped_is_out_of_reach() {
-    let net = StockNet::new();
-    let (server, paths) = net.serve(0, &["card"], &[]);
-    {
-        let (a, b) = (served(&paths[0]), in_process(&net, 1));
-        let (x, mut y) = (Peer::new(&a, options()), Peer::new(&b, options()));
-        join(&x, &y);
+    with_served(|a, b| {
+        let (x, mut y) = connect(&a, &b, options());
         let mut page = OwnPage::new(&x);
         y.buffer.fill(3);
         assert_eq!(page.write(&y, 1).status, CqeStatus::SUCCESS);
@@ -183,8 +186,7 @@ fn what_is_unmapped_is_out_of_reach() {
         page.buffer.fill(7);
         assert_eq!(page.write(&y, 2).status, CqeStatus::REM_OP_ERR);
         assert!(page.buffer.iter().all(|&byte| byte == 7), "nothing was written");
-    }
-    end(server, &paths[0]);
+    });
 }
 
 const COMMAND: u32 = 4;
@@ -195,12 +197,8 @@ const BUS_MASTER: u8 = 1 << 2;
 
 #[test]
 fn without_bus_master_there_is_no_dma() {
-    let net = StockNet::new();
-    let (server, paths) = net.serve(0, &["card"], &[]);
-    {
-        let (a, b) = (served(&paths[0]), in_process(&net, 1));
-        let (x, y) = (Peer::new(&a, options()), Peer::new(&b, options()));
-        join(&x, &y);
+    with_served(|a, b| {
+        let (x, y) = connect(&a, &b, options());
         let page = OwnPage::new(&x);
         a.card().write_config(COMMAND, &[MEMORY, 0]);
         assert_eq!(page.write(&y, 1).status, CqeStatus::REM_OP_ERR);
@@ -211,15 +209,13 @@ fn without_bus_master_there_is_no_dma() {
         assert_eq!(a.card().read32(regs::ID), u32::MAX);
         a.card().write_config(COMMAND, &[MEMORY | BUS_MASTER, 0]);
         assert_eq!(a.card().read32(regs::ID), regs::ID_VALUE);
-    }
-    end(server, &paths[0]);
+    });
 }
 
 #[test]
 fn configuration_space_is_that_of_a_pci_express_function() {
-    let net = StockNet::new();
-    let (server, paths) = net.serve(0, &["card"], &[]);
-    let card = VfioUserCard::open(&paths[0]).expect("a card");
+    let (_net, server, path) = serving(&[]);
+    let card = VfioUserCard::open(&path).expect("a card");
     let mut config = [0; 256];
     card.read_config(0, &mut config);
     assert_eq!(config[..4], [0xd4, 0x1b, 0x0a, 0xf1]);
@@ -237,19 +233,17 @@ fn configuration_space_is_that_of_a_pci_express_function() {
     card.write_config(0x44, &[0]);
     assert_eq!(card.read32(regs::SCRATCH), 0x1234);
     drop(card);
-    end(server, &paths[0]);
+    end(server, &path);
 }
 
 #[test]
 fn a_function_level_reset_in_mid_traffic() {
-    let net = StockNet::new();
-    let (server, paths) = net.serve(0, &["card"], &[]);
+    let (net, server, path) = serving(&[]);
     {
         let b = in_process(&net, 1);
         let short = Options { timeout: 8, retry_cnt: 1, ..options() };
-        let a = served(&paths[0]);
-        let (x, y) = (Peer::new(&a, short), Peer::new(&b, short));
-        join(&x, &y);
+        let a = served(&path);
+        let (x, y) = connect(&a, &b, short);
         for n in 0..16 {
             y.post(&[y.remote(n, WqeOpcode::WRITE, &[y.sge(0, 100_000)], &x, 0)]);
         }
@@ -275,25 +269,23 @@ fn a_function_level_reset_in_mid_traffic() {
         std::mem::forget(a);
     }
     // (The client was forgotten with its connection: the next one must wait for nothing but its end.)
-    end(server, &paths[0]);
+    end(server, &path);
 }
 
 #[test]
 fn one_client_after_another_and_not_two_at_once() {
-    let net = StockNet::new();
-    let (mut server, paths) = net.serve(0, &["card"], &[]);
+    let (net, mut server, path) = serving(&[]);
     let b = in_process(&net, 1);
     for _ in 0..3 {
-        let a = served(&paths[0]);
-        let (mut x, mut y) = (Peer::new(&a, options()), Peer::new(&b, options()));
-        join(&x, &y);
+        let a = served(&path);
+        let (mut x, mut y) = connect(&a, &b, options());
         exchange(&mut x, &mut y);
-        let Err(error) = VfioUserCard::open(&paths[0]) else { panic!("two clients at once") };
+        let Err(error) = VfioUserCard::open(&path) else { panic!("two clients at once") };
         assert!(error.to_string().contains("one client at a time"), "{error}");
     }
     server.expect("a second client has come: refused", SOON);
     drop(b);
-    end(server, &paths[0]);
+    end(server, &path);
 }
 
 /// Run by the next test in a process of its own: traffic until it is killed.
@@ -311,13 +303,12 @@ fn as_a_child_exchange_until_killed() {
 
 #[test]
 fn a_client_that_is_killed_in_mid_transfer() {
-    let net = StockNet::new();
-    let (mut server, paths) = net.serve(0, &["card"], &[]);
+    let (net, mut server, path) = serving(&[]);
     for round in 1..=3 {
         let mut child = Command::new(std::env::current_exe().expect("this test"));
         child.args(["--exact", "as_a_child_exchange_until_killed", "--nocapture"]);
         let mut child = Program::start({
-            child.env("VERBENA_TEST_CLIENT", &paths[0]);
+            child.env("VERBENA_TEST_CLIENT", &path);
             child
         });
         child.expect("in the middle", SOON);
@@ -325,17 +316,16 @@ fn a_client_that_is_killed_in_mid_transfer() {
         child.signal(libc::SIGKILL);
         drop(child);
         // The next client finds a card that works.
-        works(&net, &paths[0]);
+        works(&net, &path);
     }
     assert!(!server.has_ended());
-    end(server, &paths[0]);
+    end(server, &path);
 }
 
 #[test]
 fn a_server_that_dies_is_told_of() {
-    let net = StockNet::new();
-    let (server, paths) = net.serve(0, &["card"], &[]);
-    let a = served(&paths[0]);
+    let (net, server, path) = serving(&[]);
+    let a = served(&path);
     let x = Peer::new(&a, options());
     x.init();
     server.signal(libc::SIGKILL);
@@ -346,28 +336,25 @@ fn a_server_that_dies_is_told_of() {
     assert!(a.alloc_pd().is_err());
     drop((x, a));
     assert!(start.elapsed() < SOON, "nothing waits for the dead");
-    let Err(error) = VfioUserCard::open(&paths[0]) else { panic!("nobody serves") };
+    let Err(error) = VfioUserCard::open(&path) else { panic!("nobody serves") };
     assert!(error.to_string().contains("verbena serve"), "{error}");
     // A new server takes the place of the dead one.
-    let (server, paths) = net.serve(0, &["card"], &[]);
-    drop(served(&paths[0]));
-    end(server, &paths[0]);
+    let (server, _) = net.serve(0, &["card"], &[]);
+    drop(served(&path));
+    end(server, &path);
 }
 
 #[test]
 fn all_dma_by_messages() {
-    let net = StockNet::new();
-    let (server, paths) = net.serve(0, &["card"], &["--dma", "messages"]);
+    let (net, server, path) = serving(&["--dma", "messages"]);
     let (other, more) = net.serve(1, &["other"], &[]);
     {
-        let (a, b, c) = (served(&paths[0]), in_process(&net, 1), served(&more[0]));
-        let (mut x, mut y) = (Peer::new(&a, options()), Peer::new(&b, options()));
-        join(&x, &y);
+        let (a, b, c) = (served(&path), in_process(&net, 1), served(&more[0]));
+        let (mut x, mut y) = connect(&a, &b, options());
         // The client answers the rings' own accesses too: what it shares is not used.
         exchange(&mut x, &mut y);
         exchange(&mut y, &mut x);
-        let (mut x, mut z) = (Peer::new(&a, options()), Peer::new(&c, options()));
-        join(&x, &z);
+        let (mut x, mut z) = connect(&a, &c, options());
         exchange(&mut x, &mut z);
         exchange(&mut z, &mut x);
         // What is not mapped is refused by the client.
@@ -375,21 +362,20 @@ fn all_dma_by_messages() {
         page.unmap(&a);
         assert_eq!(page.write(&z, 1).status, CqeStatus::REM_OP_ERR);
     }
-    end(server, &paths[0]);
+    end(server, &path);
     end(other, &more[0]);
 }
 
 #[test]
 fn the_xrc_domains_of_a_client_are_its_own() {
-    let net = StockNet::new();
-    let (server, paths) = net.serve(0, &["card"], &[]);
+    let (net, server, path) = serving(&[]);
     {
-        let (a, b) = (served(&paths[0]), in_process(&net, 0));
+        let (a, b) = (served(&path), in_process(&net, 0));
         let key = [7, 8];
         let _client = a.open_xrcd(key, XrcdFlags::CREATE).expect("the client's");
         assert!(b.open_xrcd(key, XrcdFlags::empty()).is_err(), "found by a process of the net");
         let _own = b.open_xrcd(key, XrcdFlags::CREATE | XrcdFlags::EXCLUSIVE).expect("another");
         assert!(a.open_xrcd(key, XrcdFlags::CREATE | XrcdFlags::EXCLUSIVE).is_err(), "its own is there");
     }
-    end(server, &paths[0]);
+    end(server, &path);
 }

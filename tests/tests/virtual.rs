@@ -6,6 +6,7 @@ use driver::Registers;
 use fpga_regs::regs::port;
 use model::attach::SegmentCard;
 use model::segment::Segment;
+use tests::place_for;
 use tests::stock::{
     alone, check_report, compile_c, first_row, free_port, keepers, rows, verbena_in, Both, Ended, Kind, Pair,
     Program, StockNet,
@@ -79,8 +80,7 @@ fn the_example_programs_of_libibverbs() {
 #[test]
 fn a_loss_makes_little_be_sent_in_vain() {
     let _alone = alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let pcap = directory.path().join("net.pcap");
+    let (_directory, pcap) = place_for("net.pcap");
     let file = pcap.to_str().expect("UTF-8");
     let launcher = &["--clock", "virtual", "--wire", "exact", "--fault", "loss=0.01,seed=3", "--pcap", file];
     let net = StockNet::new();
@@ -99,8 +99,7 @@ fn a_loss_makes_little_be_sent_in_vain() {
 #[test]
 fn selective_repeat_by_a_profile_of_ones_own() {
     let _alone = alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let file = directory.path().join("keeps.toml");
+    let (_directory, file) = place_for("keeps.toml");
     let f10a = model::profile::builtin("f10a").expect("a profile of our own");
     let keeps = f10a.replace("reorder_packets = [0,", "reorder_packets = [128,");
     assert_ne!(keeps, f10a);
@@ -127,8 +126,7 @@ fn selective_repeat_by_a_profile_of_ones_own() {
 /// Five seconds of simulated time, and they are five: `-D` counts them by SIGALRM.
 #[test]
 fn a_duration_is_one_of_simulated_time() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let arguments = ["-D", "5", "-s", "1048576"];
     let pair = Pair { launcher: VIRTUAL, limit: LIMIT, ..Pair::new(&net, "ib_read_bw", &arguments) };
     let both = pair.good();
@@ -157,8 +155,7 @@ fn time_does_not_go_on_to_the_end_of_a_wait_that_is_over() {
 
 #[test]
 fn a_run_without_end_ends_with_ctrl_c() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let arguments = ["--run_infinitely", "-D", "1", "-s", "1048576"];
     let pair = Pair { launcher: VIRTUAL, limit: LIMIT, ..Pair::new(&net, "ib_write_bw", &arguments) };
     let (server, client) = pair.start().expect("both start");
@@ -174,9 +171,8 @@ fn a_run_without_end_ends_with_ctrl_c() {
 
 #[test]
 fn forks_and_threads() {
-    let _alone = alone();
+    let net = StockNet::alone();
     let forks = compile_c("forks");
-    let net = StockNet::new();
     for way in ["fork", "vfork", "exec", "spawn", "system"] {
         Program::start(net.command(VIRTUAL, &forks, &[way, "verbena1"])).wait(LIMIT).expect_good_saying("OK");
     }

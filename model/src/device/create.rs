@@ -143,7 +143,6 @@ impl Device {
         qp.domain = self.functions[f as usize].domain;
         qp.function = f;
         qp.mtu_log = if qp.takes_frames() { FRAME_LOG } else { 10 };
-        qp.mcast_groups = 0;
         qp.xrcd = 0;
         qp.attributes = *context;
         qp.attributes.set_qpn(qp.qpn);

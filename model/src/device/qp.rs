@@ -249,8 +249,6 @@ pub struct Qp {
     pub rq_iova: u64,
     /// Generation of the slot (bits 16..24 of the QPN).
     pub generation: u8,
-    /// Multicast groups that it is attached to.
-    pub mcast_groups: u16,
     /// XRC_RECV: its domain.
     pub xrcd: u32,
     /// PSNs that may be outstanding.
@@ -396,5 +394,5 @@ plain! {
     Responder { epsn, msn, rq_ci, rq_pi, op, nak_sent, has_recv, next_resource, established, keeps, dropped, since, packets, bytes, tx_packets, tx_bytes, asked, offset, rkey, va, length }
     Resource { original, psn, count, kind }
     RecvWqe { index, num_sge, room, sges }
-    Qp { used, state, qp_type, mtu_log, qpn, pd, domain, function, send_cq, recv_cq, srq, has_srq, sq_sig_all, strip_vlan, scatter_fcs, flushing, encapsulation, access, rq_stride_log, port, dest, dest_qpn, qkey, sq_mask, rq_mask, sq_iova, rq_iova, generation, mcast_groups, xrcd, window, train, turn, leaves, arrives, req, resp, attributes, resources, recv, written, waits_until, awaited, taken_at, notifies_at }
+    Qp { used, state, qp_type, mtu_log, qpn, pd, domain, function, send_cq, recv_cq, srq, has_srq, sq_sig_all, strip_vlan, scatter_fcs, flushing, encapsulation, access, rq_stride_log, port, dest, dest_qpn, qkey, sq_mask, rq_mask, sq_iova, rq_iova, generation, xrcd, window, train, turn, leaves, arrives, req, resp, attributes, resources, recv, written, waits_until, awaited, taken_at, notifies_at }
 }

@@ -244,7 +244,7 @@ impl<'a> Guard<'a> {
 
     /// The repair begins. If it panics, it is not tried again.
     pub fn recovery_begins(&self) {
-        self.segment().local().repairing.store(true, Ordering::Relaxed);
+        self.segment().local.repairing.store(true, Ordering::Relaxed);
     }
 
     /// As after the death of a process that had the lock.
@@ -257,7 +257,7 @@ impl<'a> Guard<'a> {
     /// The cards are in order again.
     pub fn recovery_done(&self) {
         let steady = &self.segment().tables().header.steady;
-        self.segment().local().repairing.store(false, Ordering::Relaxed);
+        self.segment().local.repairing.store(false, Ordering::Relaxed);
         steady.needs_recovery.store(0, Ordering::Release);
     }
 }
@@ -287,7 +287,7 @@ impl Drop for Guard<'_> {
                 segment.tables().header.steady.gate.open();
             }
             lock.leave(&self.held, unrepaired);
-        } else if segment.local().repairing.swap(false, Ordering::Relaxed) {
+        } else if segment.local.repairing.swap(false, Ordering::Relaxed) {
             tell!("verbena: {}", LockError::Condemned);
             lock.condemn(&self.held);
             // The keeper tells all members.

@@ -322,11 +322,6 @@ impl Segment {
         let last = self.tables().header.steady.islands.load(Ordering::Relaxed);
         1..=last.min(ISLANDS as u32 - 1) as u16
     }
-
-    #[inline]
-    fn local(&self) -> &Local {
-        &self.local
-    }
 }
 
 impl Drop for Segment {

@@ -34,12 +34,6 @@ impl Ipv4 {
     /// Size of the header.
     pub const BYTES: usize = 20;
 
-    /// Differentiated services code point.
-    #[inline]
-    pub const fn dscp(&self) -> u8 {
-        self.tos >> 2
-    }
-
     /// Explicit congestion notification: 0 not capable, 1 and 2 capable, 3 congestion met.
     #[inline]
     pub const fn ecn(&self) -> u8 {

@@ -51,10 +51,15 @@ impl Ipv6 {
     /// Size of the header.
     pub const BYTES: usize = 40;
 
-    /// Differentiated services code point.
-    #[inline]
-    pub const fn dscp(&self) -> u8 {
-        self.traffic_class >> 2
+    /// From GIDs and the fields of a global route.
+    pub fn of_gids(
+        src: &[u8; 16],
+        dst: &[u8; 16],
+        traffic_class: u8,
+        flow_label: u32,
+        hop_limit: u8,
+    ) -> Self {
+        Self { src: *src, dst: *dst, traffic_class, flow_label: flow_label & 0x000f_ffff, hop_limit }
     }
 
     /// Explicit congestion notification: 0 not capable, 1 and 2 capable, 3 congestion met.
@@ -110,7 +115,7 @@ mod tests {
         header.encode(PROTOCOL_UDP, 0x1234, &mut out);
         assert_eq!(out[..8], [0x6a, 0xbc, 0xde, 0xf0, 0x12, 0x34, 17, 7]);
         assert_eq!(Ipv6::decode(PROTOCOL_UDP, &out), Ok((header, 0x1234)));
-        assert_eq!((header.dscp(), header.ecn()), (0x2a, 3));
+        assert_eq!(header.ecn(), 3);
         out[6] = 44;
         assert_eq!(Ipv6::decode(PROTOCOL_UDP, &out), Err(DropReason::Protocol(44)));
         out[0] = 0x4a;

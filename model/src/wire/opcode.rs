@@ -143,8 +143,6 @@ impl BthOpcode {
     pub const RC_FETCH_ADD: Self = Self(0x14);
     /// UD SEND.
     pub const UD_SEND_ONLY: Self = Self(0x64);
-    /// UD SEND with immediate data.
-    pub const UD_SEND_ONLY_WITH_IMM: Self = Self(0x65);
     /// Congestion notification packet (annex A17.9.3).
     pub const CNP: Self = Self(0x81);
 
@@ -290,12 +288,6 @@ impl BthOpcode {
     #[inline]
     pub fn ends_message(self) -> bool {
         self.has(LAST | ONLY)
-    }
-
-    /// Goes from requester to responder.
-    #[inline]
-    pub fn is_request(self) -> bool {
-        self.is_known() && !self.is_response()
     }
 
     /// Goes from responder to requester.

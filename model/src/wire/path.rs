@@ -74,25 +74,13 @@ impl Network {
             (Some(src), Some(dst)) => {
                 Self::V4(Ipv4 { src, dst, tos: traffic_class, ttl: hop_limit, id: 0, dont_fragment: true })
             }
-            _ => Self::V6(Ipv6 {
-                src: *src,
-                dst: *dst,
-                traffic_class,
-                flow_label: flow_label & 0x000f_ffff,
-                hop_limit,
-            }),
+            _ => Self::V6(Ipv6::of_gids(src, dst, traffic_class, flow_label, hop_limit)),
         }
     }
 
     /// The same in a global route header.
     pub fn in_grh(src: &[u8; 16], dst: &[u8; 16], traffic_class: u8, flow_label: u32, hop_limit: u8) -> Self {
-        Self::Grh(Ipv6 {
-            src: *src,
-            dst: *dst,
-            traffic_class,
-            flow_label: flow_label & 0x000f_ffff,
-            hop_limit,
-        })
+        Self::Grh(Ipv6::of_gids(src, dst, traffic_class, flow_label, hop_limit))
     }
 
     /// Size of the IP header, or the global route header.

@@ -7,7 +7,7 @@ use fpga_regs::WqeOpcode;
 use model::attach::{NetOptions, SegmentCard};
 use model::profile::Profile;
 use model::sim::heap::Queue;
-use tests::{connect, Net, Options};
+use tests::{Net, Options};
 
 const MESSAGES: u64 = 300_000;
 const STEPS: u64 = 2_000_000;
@@ -50,9 +50,8 @@ pub fn cost() -> Cost {
 pub fn alone() {
     let profile = Profile::load("cx4lx").expect("a profile of our own").profile;
     let net = Net::with(NetOptions { clock: Some(profile), ..NetOptions::from(2) });
-    let (a, b) = (net.open(0), net.open(1));
     let clock = SegmentCard::open(&net.socket(), 0).expect("the card opens").timeline().expect("simulated");
-    let (x, y) = connect(&a, &b, Options { depth: 128, sges: 1, inline: 0, mtu: 5, ..Default::default() });
+    let (x, y) = net.pair(Options { depth: 128, sges: 1, inline: 0, mtu: 5, ..Default::default() });
     let sge = [x.sge(0, 8)];
     let wr = x.remote(0, WqeOpcode::WRITE, &sge, &y, 0);
     let mut quiet = wr;

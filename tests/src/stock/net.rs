@@ -5,13 +5,14 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
 use driver::Registers;
 use fpga_regs::regs::port;
 use model::attach::{listeners, SegmentCard};
 
-use super::{keepers, signal, verbena, Dpdk, Program};
+use super::{alone, keepers, signal, verbena, Dpdk, Program};
 use crate::is_root;
 use crate::wait::{wait_for, LIMIT};
 
@@ -26,6 +27,8 @@ pub struct StockNet {
     binaries: Option<tempfile::TempDir>,
     /// The DPDK of its programs.
     dpdk: Dpdk,
+    /// The last to go, where the net's test runs alone.
+    _alone: Option<MutexGuard<'static, ()>>,
 }
 
 impl StockNet {
@@ -37,7 +40,15 @@ impl StockNet {
         // too, and addresses are in frames, which some tests compare.
         let name = format!("test-{}-{:04}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let runtime = tempfile::tempdir().expect("a runtime directory");
-        StockNet { name, runtime, binaries: None, dpdk: Dpdk::of_this_test() }
+        StockNet { name, runtime, binaries: None, dpdk: Dpdk::of_this_test(), _alone: None }
+    }
+
+    /// The net of a test that runs [`alone`] as long as it has the net.
+    pub fn alone() -> StockNet {
+        let alone = alone();
+        let mut net = StockNet::new();
+        net._alone = Some(alone);
+        net
     }
 
     /// A net whose programs run without privilege, even where the tests run as root.

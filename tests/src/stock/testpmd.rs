@@ -113,6 +113,14 @@ impl Testpmd {
         self.said()[before..].to_owned()
     }
 
+    /// Types lines, and expects that it says each of these texts meanwhile. Gives all that it said.
+    #[track_caller]
+    pub fn does_saying(&mut self, lines: &str, texts: &[&str]) -> String {
+        let said = self.does(lines);
+        texts.iter().for_each(|text| assert!(said.contains(text), "no {text:?} of {lines:?}: {said}"));
+        said
+    }
+
     /// Asks again and again until it says `text`.
     pub fn asks(&mut self, question: &str, text: &str) {
         let (start, before) = (Instant::now(), self.said().len());

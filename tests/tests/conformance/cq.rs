@@ -108,8 +108,7 @@ fn arming_for_solicited_completions() {
 
 #[test]
 fn each_queue_has_its_own_events() {
-    let net = Net::new(1);
-    let a = net.open(0);
+    let (_net, a) = Net::one();
     let pairs: Vec<(Side, Side)> =
         (0..8).map(|_| connect(&a, &a, Options { cqes: 8, depth: 4, ..small() })).collect();
     pairs.iter().for_each(|(x, y)| {
@@ -174,8 +173,7 @@ fn resizing_keeps_what_waits() {
 
 #[test]
 fn completions_of_a_destroyed_qp_do_not_come_back() {
-    let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::new(2).both();
     let x = Peer::new(&a, small());
     let y = Peer::new(&b, small());
     join(&x, &y);
@@ -203,8 +201,7 @@ fn completions_of_a_destroyed_qp_do_not_come_back() {
 
 #[test]
 fn sends_and_receives_in_two_queues() {
-    let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::new(2).both();
     let receives = a.create_cq(32, 0).expect("a CQ");
     let x = Peer::tuned(&a, small(), None, |init| init.recv_cq = receives.clone());
     let y = Peer::new(&b, small());

@@ -71,8 +71,7 @@ fn receives_overrun_a_queue_too() {
 
 #[test]
 fn an_overrun_hits_every_qp_of_the_queue() {
-    let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::new(2).both();
     let x = Peer::new(&a, Options { cqes: 16, ..small() });
     // Two more QPs complete to x's queue: one its sends, one its receives.
     let sends = Peer::tuned(&a, small(), None, |init| init.send_cq = x.cq.clone());
@@ -134,8 +133,7 @@ fn nothing_works_with_a_queue_that_was_overrun() {
 
 #[test]
 fn queues_that_overrun_each_other_all_tell() {
-    let net = Net::new(1);
-    let device = net.open(0);
+    let (_net, device) = Net::one();
     // Each completes its sends to one queue and its receives to the next, which are full but for one.
     const CHAIN: usize = 60;
     let peers: Vec<Side> = (0..CHAIN).map(|_| Peer::new(&device, Options { cqes: 4, ..small() })).collect();

@@ -35,9 +35,7 @@ fn register(
 #[test]
 fn a_request_needs_the_right_of_the_region_and_of_the_qp() {
     let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
-    let (x, y) = (Peer::new(&a, small()), Peer::new(&b, small()));
-    join(&x, &y);
+    let (x, y) = net.pair(small());
     let rights = [Access::REMOTE_WRITE, Access::REMOTE_READ, Access::REMOTE_ATOMIC];
     let set = |bits: usize| {
         rights.iter().enumerate().filter(|(i, _)| bits >> i & 1 == 1).fold(LOCAL, |all, (_, &r)| all | r)
@@ -45,7 +43,7 @@ fn a_request_needs_the_right_of_the_region_and_of_the_qp() {
     let opcodes =
         [(WqeOpcode::WRITE, 0), (WqeOpcode::READ, 1), (WqeOpcode::CMP_SWAP, 2), (WqeOpcode::FETCH_ADD, 2)];
     for region in 0..8 {
-        let mr = register(&y, y.buffer.addr(0), 4096, y.buffer.addr(0), set(region)).expect("a region");
+        let mr = y.region(0, 4096, set(region));
         for qp in 0..8 {
             y.set_access(set(qp));
             for (opcode, right) in opcodes {
@@ -140,7 +138,7 @@ fn the_same_memory_in_several_regions() {
         let sge = [x.sge(0, 3000)];
         let regions: Vec<_> = [(100, 10_000), (0, 5000), (100, 10_000), (4096, 8192), (1, 1)]
             .into_iter()
-            .map(|(at, len)| register(y, y.buffer.addr(at), len, y.buffer.addr(at), all()).expect("a region"))
+            .map(|(at, len)| y.region(at, len, all()))
             .collect();
         for (n, mr) in regions.iter().enumerate().filter(|(_, mr)| mr.length() >= 3000) {
             y.buffer.fill(0);
@@ -165,8 +163,7 @@ fn the_same_memory_in_several_regions() {
 
 #[test]
 fn what_is_in_use_is_not_destroyed() {
-    let net = Net::new(1);
-    let device = net.open(0);
+    let (_net, device) = Net::one();
     let x = Peer::new(&device, small());
     assert!(x.pd.destroy().is_err(), "a QP and a region are in the domain");
     assert!(x.cq.destroy().is_err(), "a QP uses the CQ");
@@ -200,8 +197,7 @@ fn a_region_of_64_gib_costs_nothing_and_works_at_its_far_end() {
     let memory = MmapOptions::new().len(SIZE).no_reserve_swap().map_anon().expect("memory");
     let base = memory.as_ptr() as u64;
     let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
-    let (mut x, y) = tests::connect(&a, &b, small());
+    let (mut x, y) = net.pair(small());
     x.buffer.pattern(3);
     let start = used();
     let mr = register(&y, base, SIZE, base, all()).expect("a region");

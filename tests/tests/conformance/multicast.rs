@@ -1,8 +1,7 @@
 //! Multicast groups of UD queue pairs, over two cards.
 
-use driver::SendWr;
 use fpga_regs::{QpState, QpType, WqeOpcode};
-use tests::{Net, Options, Peer, Side, QKEY};
+use tests::{datagram, Net, Options, Peer, Side};
 
 fn ud() -> Options {
     Options { qp_type: QpType::UD, depth: 32, bytes: 1 << 16, cqes: 128, ..Default::default() }
@@ -10,9 +9,7 @@ fn ud() -> Options {
 
 fn peer(net: &Net, card: u32, options: Options) -> Side {
     let peer = Peer::new(&net.open(card), options);
-    peer.init();
-    peer.rtr(0, [0; 16], 0);
-    peer.rts();
+    peer.ready();
     peer
 }
 
@@ -25,13 +22,7 @@ const GROUPS: [[u8; 16]; 2] = [
 /// Sends to a group.
 fn send(x: &Side, group: [u8; 16], id: u64, size: usize) {
     let ah = x.pd.create_ah(&x.av(group)).expect("an address handle");
-    let sge = [x.sge(0, size)];
-    x.post(&[SendWr {
-        ah: Some(&ah),
-        remote_qpn: 0xff_ffff,
-        remote_qkey: QKEY,
-        ..x.wr(id, WqeOpcode::SEND, &sge)
-    }]);
+    x.post(&[datagram(&ah, 0xff_ffff, x.wr(id, WqeOpcode::SEND, &[x.sge(0, size)]))]);
 }
 
 #[test]

@@ -8,8 +8,7 @@ const SIZES: [usize; 12] = [0, 1, 7, 64, 1023, 1024, 1025, 2048, 4097, 65_536, 1
 
 #[test]
 fn write_reaches_the_peer_at_every_size_and_mtu() {
-    let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::new(2).both();
     for mtu in 1..=5 {
         let (mut x, y) = connect(&a, &b, Options { mtu, ..Default::default() });
         x.buffer.pattern(mtu);
@@ -27,8 +26,7 @@ fn write_reaches_the_peer_at_every_size_and_mtu() {
 #[test]
 fn send_read_and_atomics() {
     let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
-    let (mut x, mut y) = connect(&a, &b, Options::default());
+    let (mut x, mut y) = net.pair(Options::default());
     x.buffer.pattern(1);
     for (n, &size) in SIZES.iter().enumerate() {
         let n = n as u64;
@@ -72,8 +70,7 @@ fn send_read_and_atomics() {
 
 #[test]
 fn a_chain_completes_in_order_and_unsignaled_requests_retire_silently() {
-    let net = Net::new(1);
-    let a = net.open(0);
+    let (_net, a) = Net::one();
     let (x, y) = connect(&a, &a, Options { depth: 8, ..Default::default() });
     for round in 0..100u64 {
         let sge = [x.sge(0, 100)];
@@ -90,8 +87,7 @@ fn a_chain_completes_in_order_and_unsignaled_requests_retire_silently() {
 #[test]
 fn a_bad_rkey_is_a_remote_access_error_and_the_rest_is_flushed() {
     let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
-    let (x, y) = connect(&a, &b, Options::default());
+    let (x, y) = net.pair(Options::default());
     y.recv(50, &[y.sge(0, 10)]);
     let sge = [x.sge(0, 100)];
     let mut bad = x.remote(1, WqeOpcode::WRITE, &sge, &y, 0);

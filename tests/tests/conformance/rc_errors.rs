@@ -3,7 +3,7 @@
 
 use driver::{SendWr, Sge};
 use fpga_regs::{Access, CqeStatus, EventKind, QpState, WqeOpcode};
-use tests::{connect, expect_async, expect_no_event, Cards, Net, Options, Side};
+use tests::{expect_async, expect_no_event, Cards, Net, Options, Side};
 
 /// The opcodes that name the peer's memory, with a length for each.
 pub(super) const NAMING: [(WqeOpcode, usize); 4] =
@@ -24,18 +24,6 @@ fn right(opcode: WqeOpcode) -> Access {
         WqeOpcode::READ => Access::REMOTE_READ,
         _ => Access::REMOTE_ATOMIC,
     }
-}
-
-/// Registers bytes of a peer's buffer once more.
-pub(super) fn region(
-    y: &Side,
-    at: usize,
-    len: usize,
-    access: Access,
-) -> std::sync::Arc<driver::Mr<tests::TestCard>> {
-    // SAFETY: the tests keep the buffer until the region is gone.
-    #[allow(unsafe_code)]
-    unsafe { y.pd.reg_mr(y.buffer.addr(at) as *mut u8, len, y.buffer.addr(at), access) }.expect("a region")
 }
 
 /// Posts a request that the peer refuses; checks both sides. `change` makes it wrong.
@@ -104,7 +92,7 @@ fn one_byte_outside_the_region_at_either_end() {
         for (begin, len, at) in [(4097, 8192, 4096), (4097, 8192, 4097 + 8192 - length as u64 + 1)] {
             let at = if length == 8 { at.next_multiple_of(8) } else { at };
             cards.each(small(), |x, y| {
-                let mr = region(y, begin, len, Access::LOCAL_WRITE | remote_rights());
+                let mr = y.region(begin, len, Access::LOCAL_WRITE | remote_rights());
                 let (addr, rkey) = (y.buffer.addr(at as usize), mr.rkey());
                 refused(x, y, (opcode, length), CqeStatus::REM_ACCESS_ERR, EventKind::QP_ACCESS_ERR, |wr| {
                     (wr.remote_addr, wr.rkey) = (addr, rkey);
@@ -118,7 +106,7 @@ fn one_byte_outside_the_region_at_either_end() {
 fn the_first_and_the_last_byte_of_a_region_belong_to_it() {
     let cards = Cards::new();
     cards.each(small(), |x, y| {
-        let mr = region(y, 4104, 8192, Access::LOCAL_WRITE | remote_rights());
+        let mr = y.region(4104, 8192, Access::LOCAL_WRITE | remote_rights());
         x.buffer.pattern(3);
         for (opcode, length) in NAMING {
             for at in [4104, 4104 + 8192 - length] {
@@ -146,7 +134,7 @@ fn a_right_that_the_region_does_not_give() {
     let cards = Cards::new();
     for opcode in NAMING {
         cards.each(small(), |x, y| {
-            let mr = region(y, 0, 1 << 15, Access::LOCAL_WRITE | remote_rights().without(right(opcode.0)));
+            let mr = y.region(0, 1 << 15, Access::LOCAL_WRITE | remote_rights().without(right(opcode.0)));
             refused(x, y, opcode, CqeStatus::REM_ACCESS_ERR, EventKind::QP_ACCESS_ERR, |wr| {
                 wr.rkey = mr.rkey()
             });
@@ -194,7 +182,7 @@ fn a_destroyed_region() {
     let cards = Cards::new();
     for opcode in NAMING {
         cards.each(small(), |x, y| {
-            let mr = region(y, 0, 1 << 15, y.options.access);
+            let mr = y.region(0, 1 << 15, y.options.access);
             mr.destroy().expect("nobody holds it");
             refused(x, y, opcode, CqeStatus::REM_ACCESS_ERR, EventKind::QP_ACCESS_ERR, |wr| {
                 wr.rkey = mr.rkey()
@@ -273,8 +261,7 @@ fn a_receive_into_memory_that_may_not_be_written() {
 #[test]
 fn requests_before_a_refused_one_succeed() {
     let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
-    let (mut x, y) = connect(&a, &b, small());
+    let (mut x, y) = net.pair(small());
     x.buffer.pattern(1);
     let sge = [x.sge(0, 2000)];
     let mut bad = x.remote(4, WqeOpcode::READ, &sge, &y, 0);
@@ -302,9 +289,8 @@ fn requests_before_a_refused_one_succeed() {
 #[test]
 fn a_writer_meets_the_end_of_the_region_in_the_middle_of_its_writes() {
     let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
-    let (x, y) = connect(&a, &b, Options { bytes: 1 << 20, ..small() });
-    let mr = region(&y, 0, 1 << 20, y.options.access);
+    let (x, y) = net.pair(Options { bytes: 1 << 20, ..small() });
+    let mr = y.region(0, 1 << 20, y.options.access);
     let gone = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|threads| {
         threads.spawn(|| {

@@ -7,6 +7,8 @@ use driver::{Data, SendFlags, SrqAttr};
 use fpga_regs::{CqeStatus, EventKind, QpState, QpType, WqeOpcode};
 use tests::{expect_async, expect_no_event, join, on_one_and_two_cards, Cards, Net, Options, Peer};
 
+use super::srq::post;
+
 fn small() -> Options {
     Options { depth: 32, bytes: 1 << 16, cqes: 128, inline: 256, sges: 16, ..Default::default() }
 }
@@ -72,8 +74,7 @@ fn both_queues_are_flushed_in_order_signaled_or_not() {
 
 #[test]
 fn receives_are_flushed_from_init_and_rtr_too() {
-    let net = Net::new(1);
-    let device = net.open(0);
+    let (_net, device) = Net::one();
     for qp_type in [QpType::RC, QpType::UC, QpType::UD] {
         for rtr in [false, true] {
             let x = Peer::new(&device, Options { qp_type, ..small() });
@@ -150,17 +151,14 @@ fn the_first_packet_in_rtr_is_reported() {
 
 #[test]
 fn a_qp_with_an_srq_reports_its_last_receive() {
-    let net = Net::new(1);
-    let device = net.open(0);
+    let (_net, device) = Net::one();
     for qp_type in [QpType::RC, QpType::UC, QpType::UD] {
         let pd = device.alloc_pd().expect("a PD");
         let srq = pd.create_srq(&SrqAttr { max_wr: 8, max_sge: 1, limit: 0 }).expect("an SRQ");
         let x = Peer::with_srq(&device, Options { qp_type, ..small() }, Some(srq.clone()));
         let y = Peer::with_srq(&device, Options { qp_type, ..small() }, Some(srq.clone()));
         join(&x, &y);
-        let mut post = srq.post();
-        post.push(1, &[]).expect("room");
-        post.ring();
+        post(&srq, 1, &[]);
         x.to(QpState::ERR);
         expect_async(&device, EventKind::QP_LAST_WQE, x.qp.qpn());
         expect_no_event(&device);
@@ -175,8 +173,7 @@ fn a_qp_with_an_srq_reports_its_last_receive() {
 
 #[test]
 fn no_sends_before_rts_and_no_receives_before_init() {
-    let net = Net::new(1);
-    let device = net.open(0);
+    let (_net, device) = Net::one();
     let x = Peer::new(&device, small());
     let send = |x: &Peer<_>| {
         let mut post = x.qp.send();

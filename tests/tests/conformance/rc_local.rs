@@ -4,11 +4,9 @@ use std::sync::Arc;
 
 use driver::{Bind, Mw, SendWr, Sge};
 use fpga_regs::{Access, CqeStatus, EventKind, QpState, WqeOpcode};
-use tests::{expect_async, on_one_and_two_cards, Cards, Options, Side, TestCard};
+use tests::{expect_async, on_one_and_two_cards, Cards, Side, TestCard};
 
-fn small() -> Options {
-    Options { depth: 16, bytes: 1 << 16, cqes: 128, ..Default::default() }
-}
+use super::rc_retry::small;
 
 /// What the peer answers with more than an acknowledgement.
 const ANSWERED: [WqeOpcode; 3] = [WqeOpcode::READ, WqeOpcode::FETCH_ADD, WqeOpcode::CMP_SWAP];

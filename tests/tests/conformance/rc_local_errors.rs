@@ -4,7 +4,7 @@ use driver::Sge;
 use fpga_regs::{Access, CqeStatus, QpState, WqeOpcode};
 use tests::{on_one_and_two_cards, Cards, Options, Side};
 
-use super::rc_errors::{region, small, NAMING};
+use super::rc_errors::{small, NAMING};
 
 #[test]
 fn a_requester_without_resources_does_not_send_reads_and_atomics() {
@@ -23,7 +23,7 @@ fn a_requester_without_resources_does_not_send_reads_and_atomics() {
 #[test]
 fn receives_and_reads_need_local_write() {
     on_one_and_two_cards(small(), |x, y| {
-        let mr = region(y, 0, 4096, Access::REMOTE_READ);
+        let mr = y.region(0, 4096, Access::REMOTE_READ);
         let read_only = Sge { addr: y.buffer.addr(0), length: 100, lkey: mr.lkey() };
         // It may be sent from.
         x.recv(5, &[x.sge(0, 100)]);
@@ -38,7 +38,7 @@ fn receives_and_reads_need_local_write() {
         assert_eq!((x.state(), y.state()), (QpState::RTS, QpState::ERR));
     });
     on_one_and_two_cards(small(), |x, y| {
-        let mr = region(y, 0, 4096, Access::REMOTE_READ);
+        let mr = y.region(0, 4096, Access::REMOTE_READ);
         y.recv(9, &[Sge { addr: y.buffer.addr(0), length: 100, lkey: mr.lkey() }]);
         x.post(&[x.wr(1, WqeOpcode::SEND, &[x.sge(0, 100)])]);
         x.expect_status(1, CqeStatus::REM_OP_ERR);

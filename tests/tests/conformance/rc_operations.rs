@@ -55,8 +55,7 @@ fn immediate_data_arrives_with_both_opcodes() {
 
 #[test]
 fn inline_data_of_every_length() {
-    let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::new(2).both();
     let most = a.limits().max_inline() as usize;
     let (x, y) = connect(&a, &b, Options { inline: most as u32, depth: 7, ..small() });
     let mut source: Vec<u8> = (0..most).map(|i| i as u8 ^ 0x5a).collect();
@@ -107,8 +106,7 @@ fn inline_data_of_every_length() {
 
 #[test]
 fn as_many_elements_as_the_card_takes() {
-    let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::new(2).both();
     let most = a.limits().max_sge();
     assert!(most >= 16);
     let (mut x, mut y) = connect(&a, &b, Options { sges: most, depth: 5, ..small() });
@@ -195,8 +193,7 @@ fn empty_messages_of_every_opcode() {
 
 #[test]
 fn every_send_completes_when_the_queue_says_so() {
-    let net = Net::new(1);
-    let a = net.open(0);
+    let (_net, a) = Net::one();
     let x = Peer::tuned(&a, small(), None, |init| init.sq_sig_all = true);
     let y = Peer::new(&a, small());
     join(&x, &y);
@@ -228,8 +225,7 @@ fn unsignaled_sends_give_their_places_back() {
 
 #[test]
 fn rings_of_every_depth_wrap_with_requests_of_every_size() {
-    let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::new(2).both();
     for depth in [1, 2, 3, 7, 16] {
         let (mut x, y) = connect(&a, &b, Options { depth, sges: 30, inline: 300, ..small() });
         x.buffer.pattern(depth as u8);
@@ -266,8 +262,7 @@ fn rings_of_every_depth_wrap_with_requests_of_every_size() {
 #[test]
 fn messages_of_64_mib() {
     const SIZE: usize = 64 << 20;
-    let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::new(2).both();
     for mtu in [1, 5] {
         let (mut x, mut y) = connect(&a, &b, Options { mtu, bytes: SIZE + 4096, timeout: 18, ..small() });
         x.buffer.pattern(mtu);
@@ -317,8 +312,7 @@ fn both_sides_send_at_once() {
 
 #[test]
 fn a_qp_connected_with_itself() {
-    let net = Net::new(1);
-    let a = net.open(0);
+    let (_net, a) = Net::one();
     let mut x = Peer::new(&a, small());
     x.init();
     x.rtr(x.qp.qpn(), x.gid(), x.options.psn);

@@ -7,8 +7,7 @@ use tests::{connect, Net, Options};
 /// for a loss. Without any retry, one such mistake is an error.
 #[test]
 fn writes_behind_reads_and_atomics_need_no_retry() {
-    let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::new(2).both();
     for (mtu, other) in [(3, &b), (5, &b), (1, &a)] {
         let options = Options { mtu, retry_cnt: 0, rnr_retry: 0, ..Default::default() };
         let (mut x, mut y) = connect(&a, other, options);

@@ -37,8 +37,7 @@ fn atomics_run_in_order_and_return_what_was_there() {
 
 #[test]
 fn atomics_of_two_requesters_do_not_get_lost() {
-    let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::new(2).both();
     let (x, y) = connect(&a, &b, small());
     let (z, w) = connect(&b, &b, small());
     // Both add to y's memory: x over the wire, z within y's card with a key of its own domain.
@@ -163,11 +162,7 @@ fn many_reads_complete_in_order_whatever_the_limit() {
 #[test]
 fn a_region_that_goes_while_receives_and_reads_wait_for_it() {
     on_one_and_two_cards(small(), |x, y| {
-        // SAFETY: the buffer outlives the region.
-        #[allow(unsafe_code)]
-        let mr =
-            unsafe { y.pd.reg_mr(y.buffer.addr(0) as *mut u8, 4096, y.buffer.addr(0), y.options.access) }
-                .expect("a region");
+        let mr = y.region(0, 4096, y.options.access);
         y.recv(1, &[Sge { lkey: mr.lkey(), ..y.sge(0, 100) }]);
         mr.destroy().expect("destroyed");
         x.post(&[x.wr(1, WqeOpcode::SEND, &[x.sge(0, 100)])]);

@@ -9,7 +9,7 @@ use tests::{connect, expect_async, on_one_and_two_cards, Cards, Options, Side};
 /// What the machine may add to a time (it has few cores, and tests run side by side).
 const SLACK: Duration = Duration::from_millis(1500);
 
-fn small() -> Options {
+pub(super) fn small() -> Options {
     Options { depth: 16, bytes: 1 << 16, cqes: 128, ..Default::default() }
 }
 

@@ -10,7 +10,8 @@ fn small() -> Options {
     Options { depth: 32, bytes: 1 << 17, timeout: 14, cqes: 512, ..Default::default() }
 }
 
-fn post(srq: &Srq<TestCard>, wr_id: u64, sges: &[Sge]) {
+/// Posts a receive to an SRQ.
+pub(super) fn post(srq: &Srq<TestCard>, wr_id: u64, sges: &[Sge]) {
     let mut post = srq.post();
     post.push(wr_id, sges).expect("room");
     post.ring();

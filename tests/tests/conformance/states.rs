@@ -7,9 +7,7 @@ use driver::{AttrMask, QpAttr};
 use fpga_regs::{Access, CqeStatus, EventKind, QpState, QpType, WqeOpcode};
 use tests::{expect_async, expect_no_event, on_one_and_two_cards, wait_for, Cards, Net, Options, Peer};
 
-fn small() -> Options {
-    Options { depth: 64, bytes: 1 << 18, timeout: 14, cqes: 256, ..Default::default() }
-}
+use super::rc_operations::small;
 
 #[test]
 fn an_idle_queue_is_drained_at_once_and_goes_on_in_rts() {
@@ -218,8 +216,7 @@ fn a_send_error_of_an_unreliable_qp_stops_its_send_queue_only() {
 
 #[test]
 fn each_step_needs_its_attributes() {
-    let net = Net::new(1);
-    let device = net.open(0);
+    let (_net, device) = Net::one();
     for qp_type in [QpType::RC, QpType::UC, QpType::UD] {
         let x = Peer::new(&device, Options { qp_type, ..small() });
         let modify = |attr: QpAttr, mask: AttrMask| x.qp.modify(&attr, mask);
@@ -270,8 +267,7 @@ fn each_step_needs_its_attributes() {
 
 #[test]
 fn values_beyond_the_limits_are_refused() {
-    let net = Net::new(1);
-    let device = net.open(0);
+    let (_net, device) = Net::one();
     let x = Peer::new(&device, small());
     let init = |change: fn(&mut QpAttr)| {
         let mut attr = QpAttr { state: QpState::INIT, port: 1, ..Default::default() };

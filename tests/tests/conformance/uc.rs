@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use driver::{SendWr, Sge, SrqAttr, WcFlags};
 use fpga_regs::{Access, CqeOpcode, CqeStatus, QpState, QpType, WqeOpcode};
-use tests::{expect_no_event, join, on_one_and_two_cards, Cards, Net, Options, Peer, Side};
+use tests::{connect, expect_no_event, on_one_and_two_cards, Cards, Net, Options, Peer, Side};
+
+use super::srq::post;
 
 fn uc() -> Options {
     Options { qp_type: QpType::UC, depth: 32, bytes: 1 << 20, cqes: 128, ..Default::default() }
@@ -157,8 +159,7 @@ fn reads_and_atomics_are_not_for_it() {
 #[test]
 fn after_a_gap_the_first_whole_message_is_taken() {
     // The receiver expects another PSN than the sender begins with.
-    let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::new(2).both();
     for (psn, with_srq) in [(0, false), (77, true), (0x7f_ffff, false)] {
         let pd = b.alloc_pd().expect("a PD");
         let srq = pd.create_srq(&SrqAttr { max_wr: 4, max_sge: 1, limit: 0 }).expect("an SRQ");
@@ -172,9 +173,7 @@ fn after_a_gap_the_first_whole_message_is_taken() {
         y.rts();
         for n in 0..3 {
             if with_srq {
-                let mut post = srq.post();
-                post.push(n, &[y.sge(0, 5000)]).expect("room");
-                post.ring();
+                post(&srq, n, &[y.sge(0, 5000)]);
             } else {
                 y.recv(n, &[y.sge(0, 5000)]);
             }
@@ -187,10 +186,8 @@ fn after_a_gap_the_first_whole_message_is_taken() {
 
 #[test]
 fn two_rings_wrap() {
-    let net = Net::new(1);
-    let a = net.open(0);
-    let (x, y) = (Peer::new(&a, Options { depth: 3, ..uc() }), Peer::new(&a, Options { depth: 3, ..uc() }));
-    join(&x, &y);
+    let (_net, a) = Net::one();
+    let (x, y) = connect(&a, &a, Options { depth: 3, ..uc() });
     for n in 0..500 {
         y.recv(n, &[y.sge(0, 100)]);
         x.post(&[

@@ -2,7 +2,9 @@
 
 use driver::{Ah, AhAttr, AttrMask, Card, QpAttr, SendWr, Sge, SrqAttr, WcFlags};
 use fpga_regs::{CqeOpcode, CqeStatus, QpState, QpType, WqeOpcode};
-use tests::{on_one_and_two_cards, Cards, Options, Peer, Side, QKEY};
+use tests::{datagram, on_one_and_two_cards, Cards, Options, Peer, Side, QKEY};
+
+use super::srq::post;
 
 fn ud() -> Options {
     Options { qp_type: QpType::UD, depth: 32, bytes: 1 << 18, cqes: 128, ..Default::default() }
@@ -14,7 +16,7 @@ fn ah(x: &Side, y: &Side) -> Ah {
 
 /// A datagram to a peer.
 fn to<'a, C: Card>(y: &Peer<C>, ah: &'a Ah, wr: SendWr<'a>) -> SendWr<'a> {
-    SendWr { ah: Some(ah), remote_qpn: y.qp.qpn(), remote_qkey: QKEY, ..wr }
+    datagram(ah, y.qp.qpn(), wr)
 }
 
 #[test]
@@ -78,9 +80,7 @@ fn one_queue_talks_to_many() {
         let more: Vec<_> = (0..4)
             .map(|_| {
                 let peer = Peer::new(&y.device, ud());
-                peer.init();
-                peer.rtr(0, [0; 16], 0);
-                peer.rts();
+                peer.ready();
                 peer
             })
             .collect();
@@ -96,13 +96,7 @@ fn one_queue_talks_to_many() {
                 // And the answer, to the sender that the completion names.
                 let back = peer.pd.create_ah(&peer.av(x.gid())).expect("an address handle");
                 x.recv(round + 500, &[x.sge(1000, 200)]);
-                let answer = SendWr {
-                    ah: Some(&back),
-                    remote_qpn: wc.src_qp,
-                    remote_qkey: QKEY,
-                    ..peer.wr(round, WqeOpcode::SEND, &[])
-                };
-                peer.post(&[answer]);
+                peer.post(&[datagram(&back, wc.src_qp, peer.wr(round, WqeOpcode::SEND, &[]))]);
                 peer.expect(round);
                 assert_eq!(x.expect(round + 500).src_qp, peer.qp.qpn());
             }
@@ -276,9 +270,7 @@ fn inline_datagrams_and_shared_receives() {
             .collect();
         for n in 0..60usize {
             let peer = &peers[n % 3];
-            let mut post = srq.post();
-            post.push(n as u64, &[y.sge(n * 600, 40), y.sge(n * 600 + 40, 500)]).expect("room");
-            post.ring();
+            post(&srq, n as u64, &[y.sge(n * 600, 40), y.sge(n * 600 + 40, 500)]);
             let bytes: Vec<u8> = (0..n * 6).map(|i| (i ^ n) as u8).collect();
             x.post(&[to(
                 peer,

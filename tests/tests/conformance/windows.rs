@@ -4,11 +4,9 @@ use std::sync::Arc;
 
 use driver::{Bind, Mr, Mw, SendFlags, SendWr, WcFlags};
 use fpga_regs::{Access, CqeOpcode, CqeStatus, EventKind, QpState, WqeOpcode};
-use tests::{connect, expect_async, join, on_one_and_two_cards, Cards, Net, Options, Side, TestCard};
+use tests::{connect, expect_async, join, on_one_and_two_cards, Cards, Net, Side, TestCard};
 
-fn small() -> Options {
-    Options { depth: 16, bytes: 1 << 18, timeout: 14, cqes: 128, ..Default::default() }
-}
+use super::memory::small;
 
 /// The next variant of a window's key.
 fn next(rkey: u32) -> u32 {
@@ -185,8 +183,7 @@ fn a_send_with_invalidate_closes_the_peers_window() {
 
 #[test]
 fn a_window_is_its_qps_alone() {
-    let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::new(2).both();
     let (x, y) = connect(&a, &b, small());
     // A second connection into the same domain.
     let other = tests::Peer::new(&a, small());
@@ -244,7 +241,7 @@ fn binds_that_make_no_sense_fail() {
                 Access::REMOTE_WRITE,
             );
             let closed = [Access::LOCAL_WRITE | Access::REMOTE_WRITE, Access::REMOTE_READ | Access::MW_BIND]
-                .map(|access| region(y, access));
+                .map(|access| y.region(0, y.buffer.len(), access));
             change(x, y, &mut wr, [closed[0].lkey(), closed[1].lkey()]);
             y.post(&[wr, y.wr(2, WqeOpcode::SEND, &[])]);
             let wc = y.wait();
@@ -260,14 +257,6 @@ fn binds_that_make_no_sense_fail() {
         y.post(&[bind_wr(y, 1, rkey, &y.mr, y.buffer.addr(0), 64, Access::REMOTE_WRITE)]);
         y.expect_status(1, CqeStatus::MW_BIND_ERR);
     });
-}
-
-/// Another region of all of the buffer.
-fn region(y: &Side, access: Access) -> Arc<Mr<TestCard>> {
-    // SAFETY: nothing is written through it.
-    #[allow(unsafe_code)]
-    unsafe { y.pd.reg_mr(y.buffer.addr(0) as *mut u8, y.buffer.len(), y.buffer.addr(0), access) }
-        .expect("a region")
 }
 
 #[test]
@@ -302,7 +291,7 @@ fn a_region_stays_as_long_as_a_window_is_bound_to_it() {
 fn a_window_of_no_bytes_is_bound_to_nothing() {
     on_one_and_two_cards(small(), |x, y| {
         let mw = window(y);
-        let mr = region(y, y.options.access);
+        let mr = y.region(0, y.buffer.len(), y.options.access);
         // Once from a window that is free, once from one that is bound.
         let free = bind(y, mw.rkey(), &mr, y.buffer.addr(0), 0, Access::REMOTE_WRITE);
         let bound = bind(y, free, &mr, y.buffer.addr(0), 64, Access::REMOTE_WRITE);

@@ -1,13 +1,12 @@
 //! Marks and notifications as frames, and what the cards count of them.
 
-use driver::SendWr;
 use fpga_regs::regs::port;
 use fpga_regs::{QpType, WqeOpcode};
 use model::attach::{NetOptions, SegmentCard};
 use model::link::{Capture, LinkOptions, Wire};
 use model::wire::{frame, BthOpcode};
 use tests::pcap::{records, Record};
-use tests::{connect, Net, Options, QKEY};
+use tests::{datagram, place_for, Net, Options};
 
 use crate::traffic::{at_40g, Traffic};
 use crate::{incast, MS};
@@ -16,8 +15,7 @@ use crate::{incast, MS};
 /// often than every 50 us to each sender. All have right check sums, as the frames are checked by the cards, too.
 #[test]
 fn marks_and_notifications_are_in_the_frames() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("congestion.pcap");
+    let (_directory, path) = place_for("congestion.pcap");
     let capture = Some(Capture { path: path.clone(), snaplen: Capture::WHOLE, card: Some(0) });
     let link = LinkOptions { wire: Wire::Exact, capture, ..LinkOptions::default() };
     let mut traffic = Traffic::on(at_40g(), "pfc", Some("dcqcn"), &incast(3), link);
@@ -63,20 +61,17 @@ fn marks_are_counted_without_frames() {
 #[test]
 fn received_multicast_is_recorded() {
     const GROUP: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 224, 1, 2, 3];
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("multicast.pcap");
+    let (_directory, path) = place_for("multicast.pcap");
     let capture = Some(Capture { path: path.clone(), snaplen: Capture::WHOLE, card: Some(1) });
     let switch = Some("default".parse().expect("a switch"));
     let link = LinkOptions { wire: Wire::Exact, capture, switch, ..LinkOptions::default() };
     let net = Net::with(NetOptions { clock: Some(at_40g()), link, ..NetOptions::from(2) });
     let options = Options { qp_type: QpType::UD, ..Options::default() };
-    let (x, y) = connect(&net.open(0), &net.open(1), options);
+    let (x, y) = net.pair(options);
     y.qp.attach_mcast(&GROUP).expect("joined");
     y.recv(1, &[y.sge(0, 2000)]);
     let ah = x.pd.create_ah(&x.av(GROUP)).expect("an address handle");
-    let sge = [x.sge(0, 100)];
-    let send = x.wr(2, WqeOpcode::SEND, &sge);
-    x.post(&[SendWr { ah: Some(&ah), remote_qpn: 0xff_ffff, remote_qkey: QKEY, ..send }]);
+    x.post(&[datagram(&ah, 0xff_ffff, x.wr(2, WqeOpcode::SEND, &[x.sge(0, 100)]))]);
     let clock = SegmentCard::open(&net.socket(), 0).expect("the card opens").timeline().expect("simulated");
     clock.sleep_until(clock.clock() + MS);
     assert_eq!(y.expect(1).byte_len, 40 + 100);

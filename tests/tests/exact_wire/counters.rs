@@ -10,7 +10,7 @@ use model::link::live::View;
 use model::packet::PortId;
 use model::profile::Profile;
 use model::wire::frame;
-use tests::{connect, counter, Net, Options, Side};
+use tests::{connect, counter, datagram, Net, Options, Side};
 
 use super::exact;
 
@@ -86,7 +86,7 @@ fn datagrams(x: &Side, y: &Side, other: &Side) {
     let sge = [x.sge(0, 333)];
     let send = |n, qpn, qkey| {
         let wr = x.wr(n, WqeOpcode::SEND, &sge);
-        x.post(&[SendWr { ah: Some(&ah), remote_qpn: qpn, remote_qkey: qkey, ..wr }]);
+        x.post(&[SendWr { remote_qkey: qkey, ..datagram(&ah, qpn, wr) }]);
         x.expect(n);
     };
     y.recv(1, &[y.sge(0, 1000)]);
@@ -96,8 +96,7 @@ fn datagrams(x: &Side, y: &Side, other: &Side) {
     send(4, 0x77_7777, tests::QKEY);
     [y, other].iter().for_each(|member| member.qp.attach_mcast(&GROUP).expect("joined"));
     let group = x.pd.create_ah(&x.av(GROUP)).expect("an AH");
-    let wr = x.wr(5, WqeOpcode::SEND, &sge);
-    x.post(&[SendWr { ah: Some(&group), remote_qpn: 0xff_ffff, remote_qkey: tests::QKEY, ..wr }]);
+    x.post(&[datagram(&group, 0xff_ffff, x.wr(5, WqeOpcode::SEND, &sge))]);
     x.expect(5);
 }
 
@@ -110,8 +109,7 @@ fn ports_count_all_that_passes_them() {
             let mut options = NetOptions { clock, ..exact(faults) };
             // There, notifications are a part of it.
             options.link.cc = simulated.then(|| "dcqcn".parse().expect("a known name"));
-            let net = Net::with(options);
-            let (a, b) = (net.open(0), net.open(1));
+            let (net, a, b) = Net::with(options).both();
             let mut watched = [0, 1].map(|card| Watched::begin(&net, card));
             let what = format!("simulated: {simulated}, {faults}");
             let mut expect_counted = |x: &Side, y: &Side, step: &str| {
@@ -152,11 +150,10 @@ fn ports_count_all_that_passes_them() {
 fn retransmits_are_what_leaves_again() {
     let clock = Some(Profile::load("cx5-25g").expect("a profile of our own").profile);
     let net = Net::with(NetOptions { clock, ..exact("drop data p=0.01; seed=5") });
-    let (a, b) = (net.open(0), net.open(1));
     let port = Some(PortId { card: 0, port: 0 });
     let capture =
         LiveCapture::begin(&net.socket(), &View { port, qpn: None, snaplen: 9000 }).expect("a capture");
-    let (x, y) = connect(&a, &b, Options::default());
+    let (x, y) = net.pair(Options::default());
     let (mut left, mut seen) = (0, BTreeSet::new());
     for round in 0..20 {
         x.post(&[x.remote(round, WqeOpcode::WRITE, &[x.sge(0, 200_000)], &y, 300_000)]);

@@ -3,15 +3,15 @@
 
 use std::time::{Duration, Instant};
 
-use driver::{AttrMask, QpAttr, SendFlags, SendWr};
+use driver::{SendFlags, SendWr};
 use fpga_regs::{CqeOpcode, CqeStatus, EventKind, QpState, QpType, WqeOpcode};
 use model::attach::NetOptions;
 use model::link::faults::mix;
 use model::profile::Profile;
 use model::wire::frame;
-use tests::{connect, expect_async, Net, Options, Peer, Random, TestCard};
+use tests::{connect, datagram, expect_async, place_for, Net, Options, Peer, Random, TestCard};
 
-use super::{counter, datagram, exact, recorded};
+use super::{counter, exact, recorded};
 
 /// Longest message.
 const LONGEST: usize = 20_000;
@@ -208,10 +208,9 @@ fn soak_by(
         profile.rx.reorder_packets = reorder;
         profile
     });
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("net.pcap");
-    let net = Net::with(recorded(NetOptions { clock, reorder, ..exact(faults) }, &path, 65_535));
-    let (a, b) = (net.open(0), net.open(1));
+    let (_directory, path) = place_for("net.pcap");
+    let (net, a, b) =
+        Net::with(recorded(NetOptions { clock, reorder, ..exact(faults) }, &path, 65_535)).both();
     // 5 ms: the answer to each attempt may be lost, and only progress gives the retries back. A thread that loses its core
     // before it posts a late receive must not use them up.
     let options = Options { gid: 1, bytes: 1 << 19, min_rnr_timer: 18, ..options };
@@ -281,11 +280,11 @@ fn all_faults_at_once_at_the_least_mtu() {
 #[test]
 fn late_frames_are_passed_by_others() {
     let net = Net::with(exact("delay by=20ms send, reorder by=3 send every=5"));
-    let (a, b) = (net.open(0), net.open(1));
-    let (x, y) = connect(&a, &b, Options { gid: 1, qp_type: QpType::UD, ..Options::default() });
+    let (x, y) = net.pair(Options { gid: 1, qp_type: QpType::UD, ..Options::default() });
     let ah = x.pd.create_ah(&x.av(y.gid())).expect("an AH");
     let sges = [x.sge(0, 8)];
-    let send = |imm| SendWr { imm, ..datagram(&x, &y, &ah, &sges) };
+    let wr = datagram(&ah, y.qp.qpn(), x.wr(9, WqeOpcode::SEND_WITH_IMM, &sges));
+    let send = |imm| SendWr { imm, ..wr };
     let sends: Vec<SendWr<'_>> = (0..20).map(send).collect();
     (0..20).for_each(|number| y.recv(number, &[y.sge(0, 64)]));
     let begin = Instant::now();
@@ -361,8 +360,7 @@ fn a_million_messages() {
 
 #[test]
 fn long_messages_over_a_lossy_wire() {
-    let net = Net::with(exact("loss=0.003,dup=0.002,reorder=0.002,seed=9"));
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::with(exact("loss=0.003,dup=0.002,reorder=0.002,seed=9")).both();
     let (mut x, mut y) = connect(&a, &b, Options { timeout: 4, bytes: 4 << 20, ..Options::default() });
     let size = 3_000_001;
     for round in 0..5 {
@@ -385,8 +383,7 @@ fn long_messages_over_a_lossy_wire() {
 
 #[test]
 fn nothing_arrives_and_the_retries_are_used_up() {
-    let net = Net::with(exact("loss=1,seed=5"));
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::with(exact("loss=1,seed=5")).both();
     let (x, _y) = connect(&a, &b, Options { timeout: 2, retry_cnt: 3, ..Options::default() });
     x.post(&[x.wr(1, WqeOpcode::SEND, &[x.sge(0, 10)])]);
     assert_eq!(x.wait().status, CqeStatus::RETRY_EXC_ERR);
@@ -396,16 +393,14 @@ fn nothing_arrives_and_the_retries_are_used_up() {
 
 #[test]
 fn a_send_queue_drains_although_packets_are_lost() {
-    let net = Net::with(exact("loss=0.3,seed=8"));
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::with(exact("loss=0.3,seed=8")).both();
     let options = Options { timeout: 3, gid: 1, ..Options::default() };
     for _ in 0..50 {
         let (x, y) = connect(&a, &b, options);
         let sge = [x.sge(0, 3000)];
         let write = |id| x.remote(id, WqeOpcode::WRITE, &sge, &y, 0);
         x.post(&[write(1), write(2), x.remote(3, WqeOpcode::READ, &sge, &y, 0), write(4)]);
-        let drain = QpAttr { state: QpState::SQD, en_sqd_async_notify: true, ..Default::default() };
-        x.qp.modify(&drain, AttrMask::STATE | AttrMask::EN_SQD_ASYNC_NOTIFY).expect("SQD");
+        x.drain();
         for id in 1..=4 {
             x.expect(id);
         }
@@ -413,15 +408,14 @@ fn a_send_queue_drains_although_packets_are_lost() {
         // What is posted now waits for RTS.
         x.post(&[write(5)]);
         assert!(x.poll().is_none());
-        x.qp.modify(&QpAttr { state: QpState::RTS, ..Default::default() }, AttrMask::STATE).expect("RTS");
+        x.to(QpState::RTS);
         x.expect(5);
     }
 }
 
 #[test]
 fn an_unreliable_connection_loses_whole_messages_only() {
-    let net = Net::with(exact("loss=0.05,corrupt=0.05,seed=6"));
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::with(exact("loss=0.05,corrupt=0.05,seed=6")).both();
     let (mut x, y) = connect(&a, &b, Options { qp_type: QpType::UC, ..Options::default() });
     let (mut received, mut next) = (0, 0);
     let messages = 1000;
@@ -462,9 +456,7 @@ fn damaged_multicast_is_counted_where_it_comes() {
             let net = Net::with(NetOptions { clock, ..exact(fault) });
             let devices = [net.open(0), net.open(1)];
             let x = Peer::new(&devices[0], Options { qp_type: QpType::UD, ..Options::default() });
-            x.init();
-            x.rtr(0, [0; 16], 0);
-            x.rts();
+            x.ready();
             let mut group = [0; 16];
             (group[0], group[1], group[15]) = (0xff, 0x0e, 1);
             let ah = x.pd.create_ah(&x.av(group)).expect("an address handle");

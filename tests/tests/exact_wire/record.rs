@@ -7,7 +7,7 @@ use model::attach::{run_keeper, NetOptions};
 use model::link::frames;
 use model::wire::Operation;
 use model::wire::{frame, Network};
-use tests::Net;
+use tests::{place_for, Net};
 
 use super::{exact, one_of_each, recorded};
 use tests::pcap::{records, Record};
@@ -19,10 +19,8 @@ fn opcodes(records: &[Record]) -> Vec<u8> {
 
 /// Runs one of each verb with a record of it.
 fn run(options: NetOptions, snaplen: u32) -> Vec<Record> {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("net.pcap");
-    let net = Net::with(recorded(options, &path, snaplen));
-    let (a, b) = (net.open(0), net.open(1));
+    let (_directory, path) = place_for("net.pcap");
+    let (net, a, b) = Net::with(recorded(options, &path, snaplen)).both();
     one_of_each(&a, &b, 1);
     one_of_each(&a, &b, 0);
     drop((a, b));
@@ -82,8 +80,7 @@ fn frames_are_cut_to_the_snaplen() {
 
 #[test]
 fn a_file_that_cannot_be_made_is_said_at_once() {
-    let directory = tempfile::tempdir().unwrap();
-    let socket = directory.path().join("net.sock");
+    let (_directory, socket) = place_for("net.sock");
     for path in ["/nowhere/at/all.pcap", "relative.pcap"] {
         let error = run_keeper(&socket, recorded(exact(""), Path::new(path), 100)).unwrap_err();
         assert!(error.to_string().starts_with(&format!("making the capture file {path}: ")), "{error}");

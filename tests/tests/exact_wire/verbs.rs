@@ -11,8 +11,7 @@ const SIZES: [usize; 16] =
 
 #[test]
 fn write_send_and_read_at_odd_sizes_and_every_mtu() {
-    let net = Net::with(exact(""));
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::with(exact("")).both();
     for mtu in 1..=5u8 {
         let (mut x, mut y) = connect(&a, &b, Options { mtu, gid: mtu % 2, ..Default::default() });
         x.buffer.pattern(mtu);
@@ -60,8 +59,7 @@ fn write_send_and_read_at_odd_sizes_and_every_mtu() {
 
 #[test]
 fn one_of_each_verb_over_ipv4_and_ipv6() {
-    let net = Net::with(exact(""));
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::with(exact("")).both();
     for gid in [0, 1] {
         one_of_each(&a, &b, gid);
         one_of_each(&a, &a, gid);
@@ -70,8 +68,7 @@ fn one_of_each_verb_over_ipv4_and_ipv6() {
 
 #[test]
 fn packets_and_bytes_are_counted_as_they_are_on_the_wire() {
-    let net = Net::with(exact(""));
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::with(exact("")).both();
     let (x, y) = connect(&a, &b, Options::default());
     x.post(&[x.remote(1, WqeOpcode::WRITE, &[x.sge(0, 3000)], &y, 0)]);
     x.expect(1);
@@ -85,8 +82,7 @@ fn packets_and_bytes_are_counted_as_they_are_on_the_wire() {
 
 #[test]
 fn refusals_travel_as_frames_too() {
-    let net = Net::with(exact(""));
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::with(exact("")).both();
     let (x, y) = connect(&a, &b, Options::default());
     let sge = [x.sge(0, 3000)];
     let mut bad = x.remote(1, WqeOpcode::WRITE, &sge, &y, 0);

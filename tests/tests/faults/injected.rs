@@ -21,11 +21,7 @@ pub fn options() -> Options {
 
 /// Runs `work` between two connected queue pairs with these faults; gives the packets.
 fn packets(faults: &str, work: impl FnOnce(&Scene, &mut Side, &mut Side)) -> String {
-    packets_with(faults, options(), work)
-}
-
-fn packets_with(faults: &str, options: Options, work: impl FnOnce(&Scene, &mut Side, &mut Side)) -> String {
-    packets_of(0, faults, options, work)
+    packets_of(0, faults, options(), work)
 }
 
 /// The same between cards that keep so many packets out of order.
@@ -134,7 +130,7 @@ fn an_answer_is_lost() {
 #[test]
 fn time_outs_back_to_back() {
     let mut text = packets("drop write nth=1..4", writes(&[ONE]));
-    text += &packets_with("drop write", Options { retry_cnt: 2, ..options() }, |scene, x, y| {
+    text += &packets_of(0, "drop write", Options { retry_cnt: 2, ..options() }, |scene, x, y| {
         x.post(&[x.remote(1, WqeOpcode::WRITE, &[x.sge(0, ONE)], y, 0)]);
         assert_eq!(x.wait().status, CqeStatus::RETRY_EXC_ERR);
         assert_eq!(scene.counter("ACK_TIMEOUTS"), 3);
@@ -173,9 +169,9 @@ fn receivers_that_are_not_ready() {
 #[test]
 fn losses_where_psns_wrap() {
     let wrap = Options { psn: 0xff_fffe, ..options() };
-    let mut text = packets_with("drop psn=0xffffff..0 nth=1..2", wrap, writes(&[FIVE]));
-    text += &packets_with("drop read-response psn=0 nth=1", wrap, read(FIVE));
-    text += &packets_with("drop ack psn=1 nth=1", wrap, writes(&[ONE, ONE, ONE, ONE]));
+    let mut text = packets_of(0, "drop psn=0xffffff..0 nth=1..2", wrap, writes(&[FIVE]));
+    text += &packets_of(0, "drop read-response psn=0 nth=1", wrap, read(FIVE));
+    text += &packets_of(0, "drop ack psn=1 nth=1", wrap, writes(&[ONE, ONE, ONE, ONE]));
     insta::assert_snapshot!("psn_wrap", text);
 }
 

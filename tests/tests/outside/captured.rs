@@ -10,7 +10,7 @@ use model::link::{Capture, LinkOptions, Wire};
 use model::packet::PortId;
 use model::wire::{frame, BthOpcode, DropReason, Headers, Network, Path};
 use tests::pcap::records;
-use tests::{connect, loopback_address, wait_for, Net, Options};
+use tests::{connect, datagram, loopback_address, wait_for, Net, Options};
 
 /// A net of one card with a port outside, faults, and a record of what the card sends and receives.
 fn net(port: &str, faults: &str, record: Option<&path::Path>) -> Net {
@@ -71,10 +71,7 @@ fn what_is_damaged_on_its_way_is_captured_as_it_came() {
         let capture = watch(&receiver);
         for n in 0..COUNT {
             y.recv(n as u64, &[y.sge(0, 4200)]);
-            let sges = [x.sge(n, 4000)];
-            let mut send = x.wr(n as u64, WqeOpcode::SEND, &sges);
-            (send.ah, send.remote_qpn, send.remote_qkey) = (Some(&ah), y.qp.qpn(), tests::QKEY);
-            x.post(&[send]);
+            x.post(&[datagram(&ah, y.qp.qpn(), x.wr(n as u64, WqeOpcode::SEND, &[x.sge(n, 4000)]))]);
             x.expect(n as u64);
         }
         let frames = expect_frames(&capture, COUNT);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use fpga_regs::{FlowContext, FlowKind, QpType, WqeOpcode};
 use model::attach::NetOptions;
 use model::link::LinkOptions;
-use tests::{connect, wait_for, Net, Options, Peer, LIMIT};
+use tests::{connect, datagram, wait_for, Net, Options, Peer, LIMIT};
 
 use super::{exchange, read_each_other};
 
@@ -39,10 +39,7 @@ fn two_nets_exchange_frames_in_unix_datagrams() {
         x.buffer.pattern(9);
         let ah = x.pd.create_ah(&x.av(y.gid())).expect("an AH");
         y.recv(9, &[y.sge(0, 2000)]);
-        let sges = [x.sge(0, 333)];
-        let mut send = x.wr(9, WqeOpcode::SEND, &sges);
-        (send.ah, send.remote_qpn, send.remote_qkey) = (Some(&ah), y.qp.qpn(), tests::QKEY);
-        x.post(&[send]);
+        x.post(&[datagram(&ah, y.qp.qpn(), x.wr(9, WqeOpcode::SEND, &[x.sge(0, 333)]))]);
         x.expect(9);
         assert_eq!(y.expect(9).byte_len, 40 + 333);
         assert!(x.buffer[..333] == y.buffer[40..373]);
@@ -161,9 +158,7 @@ fn frames_for_a_peer_that_is_not_there_are_counted() {
     let net = net(1, &format!("0=dgram:{},{}", port.display(), nobody.display()));
     let card = net.open(0);
     let x = Peer::new(&card, Options { qp_type: QpType::RAW_PACKET, ..Options::default() });
-    x.init();
-    x.rtr(0, [0; 16], 0);
-    x.rts();
+    x.ready();
     for n in 0..FRAMES {
         x.post(&[x.wr(n, WqeOpcode::RAW_ETH, &[x.sge(0, 60)])]);
         x.expect(n);

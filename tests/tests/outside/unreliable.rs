@@ -10,7 +10,7 @@ use driver::Device;
 use fpga_regs::{QpType, WqeOpcode};
 use model::attach::NetOptions;
 use model::link::{LinkOptions, Wire};
-use tests::{connect, Net, Options, Peer, TestCard, LIMIT};
+use tests::{connect, datagram, Net, Options, Peer, TestCard, LIMIT};
 
 use super::ethernet::net;
 
@@ -23,9 +23,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// A queue pair for datagrams, by IPv4.
 fn datagrams(card: &Arc<Device<TestCard>>) -> Peer<TestCard> {
     let peer = Peer::new(card, Options { qp_type: QpType::UD, gid: 1, ..Options::default() });
-    peer.init();
-    peer.rtr(0, [0; 16], 0);
-    peer.rts();
+    peer.ready();
     peer
 }
 
@@ -44,14 +42,9 @@ fn all_that_unreliable_queue_pairs_post_is_sent() {
         let (x, y) = connect(&a, to, Options { qp_type, mtu: 5, depth: 128, ..Options::default() });
         let ah = x.pd.create_ah(&x.av(y.gid())).expect("an AH");
         let sges = [x.sge(0, size)];
-        let datagram = |n| {
-            let mut send = x.wr(n, WqeOpcode::SEND, &sges);
-            (send.ah, send.remote_qpn, send.remote_qkey) = (Some(&ah), y.qp.qpn(), tests::QKEY);
-            send
-        };
         let posts: Vec<_> = (0..MESSAGES)
             .map(|n| match qp_type {
-                QpType::UD => datagram(n),
+                QpType::UD => datagram(&ah, y.qp.qpn(), x.wr(n, WqeOpcode::SEND, &sges)),
                 _ => x.remote(n, WqeOpcode::WRITE, &sges, &y, 0),
             })
             .collect();
@@ -80,8 +73,7 @@ fn groups_have_members_on_the_port_itself() {
     let x = &members[0];
     let ah = x.pd.create_ah(&x.av(GROUP)).expect("an AH");
     let sges = [x.sge(5000, 333)];
-    let mut send = x.wr(9, WqeOpcode::SEND, &sges);
-    (send.ah, send.remote_qpn, send.remote_qkey) = (Some(&ah), 0xff_ffff, tests::QKEY);
+    let mut send = datagram(&ah, 0xff_ffff, x.wr(9, WqeOpcode::SEND, &sges));
     x.post(&[send]);
     let mut own = [x.wait(), x.wait()].map(|wc| wc.wr_id);
     own.sort_unstable();
@@ -159,10 +151,7 @@ fn late(messages: u64) -> (u64, Duration) {
     let seen = ended.clone();
     let reader = std::thread::spawn(move || come(&socket, [0x01, 0x00, 0x5e, 1, 2, 3], messages, &seen));
     for n in 0..messages {
-        let sges = [x.sge(5000, 333)];
-        let mut send = x.wr(n, WqeOpcode::SEND, &sges);
-        (send.ah, send.remote_qpn, send.remote_qkey) = (Some(&ah), 0xff_ffff, tests::QKEY);
-        x.post(&[send]);
+        x.post(&[datagram(&ah, 0xff_ffff, x.wr(n, WqeOpcode::SEND, &[x.sge(5000, 333)]))]);
         x.expect(n);
         let next = Instant::now() + Duration::from_micros(n % 100);
         while Instant::now() < next {}
@@ -215,9 +204,7 @@ fn waiting(messages: u64) -> (u64, Duration) {
     });
     let sges = [x.sge(0, 100)];
     for n in 0..messages {
-        let mut send = x.wr(n, WqeOpcode::SEND, &sges);
-        (send.ah, send.remote_qpn, send.remote_qkey) = (Some(&ah), 0x77, tests::QKEY);
-        x.post(&[send]);
+        x.post(&[datagram(&ah, 0x77, x.wr(n, WqeOpcode::SEND, &sges))]);
         x.expect(n);
     }
     drop((ah, x));

@@ -5,6 +5,7 @@ use std::process::Command;
 use super::pairs::Beside;
 use super::{LONG, SHORT};
 use tests::guest::Link;
+use tests::place_for;
 use tests::stock::{example, fetched, repository, Program};
 
 const NQN: &str = "nqn.2014-08.org.example:disk";
@@ -39,8 +40,7 @@ fn connect(beside: &mut Beside, to: &str) {
 fn the_kernels_host_on_the_cards_target() {
     let mut beside = Beside::start(Link::Datagrams);
     let (ours, _) = beside.addresses(false);
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("disk");
+    let (_directory, path) = place_for("disk");
     std::fs::File::create(&path).and_then(|file| file.set_len(DISK)).expect("a file");
     let disk = path.to_str().expect("UTF-8");
     let mut served = target(&beside, disk, &ours);

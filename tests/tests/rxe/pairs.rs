@@ -8,9 +8,9 @@ use fpga_regs::regs::port;
 use model::attach::SegmentCard;
 
 use super::{programs, SHORT};
-use tests::guest::{Link, Rxe};
+use tests::guest::{Link, Rxe, Said};
 use tests::pcap::records;
-use tests::stock::{free_port, need, wait_until_listening, Program, StockNet};
+use tests::stock::{free_port, need, wait_until_listening, Ended, Program, StockNet};
 
 /// A pair of programs; the machine may be busy.
 const PAIR: Duration = Duration::from_secs(300);
@@ -29,6 +29,12 @@ const UNRESOLVED: &[&str] = &["to RTR", "Failed to create AH", "create address h
 /// Nobody repeats a packet of UC or UD that a busy machine drops: a side waits until its limit ends it. busybox'
 /// `timeout` becomes the program, which SIGTERM ends.
 const LOST: &[&str] = &["client there (143)", "ended 143", "client here (killed"];
+
+/// How both ended, and what they said.
+fn both(own: &str, here: &Ended, other: &str, there: &Said) -> String {
+    let (how, said, Said { status, text }) = (here.how(), &here.said, there);
+    format!("{own} here ({how}):\n{said}\n{other} there ({status}):\n{text}")
+}
 
 /// The card and rxe, on one link.
 pub struct Beside {
@@ -174,15 +180,7 @@ impl Beside {
         let there = format!("timeout 100 {program} {client} -p {port} {}", Rxe::HOST);
         let there = self.rxe.machine().run(&there, PAIR);
         let here = here.wait(SHORT);
-        let good = listens && there.status == 0 && here.good();
-        let how = format!(
-            "server here ({}):\n{}\nclient there ({}):\n{}",
-            here.how(),
-            here.said,
-            there.status,
-            there.text
-        );
-        (good, how)
+        (listens && there.status == 0 && here.good(), both("server", &here, "client", &there))
     }
 
     /// The server in the guest, the client here.
@@ -201,15 +199,7 @@ impl Beside {
              killall -q -9 {program}; cat {file}; grep -q 'ended 0' {file}"
         );
         let there = self.rxe.machine().run(&end, PAIR);
-        let good = listens && there.status == 0 && here.good();
-        let how = format!(
-            "client here ({}):\n{}\nserver there ({}):\n{}",
-            here.how(),
-            here.said,
-            there.status,
-            there.text
-        );
-        (good, how)
+        (listens && there.status == 0 && here.good(), both("client", &here, "server", &there))
     }
 
     /// Runs a program's pair both ways, with the options of its end here and in the guest; gives what was said. Panics

@@ -52,8 +52,7 @@ fn what_cannot_be_read_is_a_local_error_of_its_sender() {
 
 #[test]
 fn what_is_gathered_does_not_pile_up() {
-    let _alone = alone();
+    let net = StockNet::alone();
     let gather = compile_c("gather");
-    let net = StockNet::new();
     net.start(&gather, &[]).wait(LIMIT).expect_good_saying("OK");
 }

@@ -37,8 +37,7 @@ const ROOM: &str = "--rxd=1024";
 /// A bond that sends each packet by all of its ports has a reference of it for each, and gives them all the same array.
 #[test]
 fn a_bond_sends_packets_by_two_ports() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let pcap = Pcap::new();
     let sent = frames();
     let ends = ["net_verbena1", "net_verbena1p2"];
@@ -60,7 +59,7 @@ fn a_bond_sends_packets_by_two_ports() {
 }
 
 /// Each of these ends well when it is told to, and the net with them.
-fn end(net: &StockNet, testpmds: impl IntoIterator<Item = Testpmd>) {
+pub fn end(net: &StockNet, testpmds: impl IntoIterator<Item = Testpmd>) {
     testpmds.into_iter().for_each(|testpmd| drop(testpmd.quit()));
     net.expect_gone();
 }
@@ -73,8 +72,7 @@ fn last(said: &str, word: &str) -> u64 {
 
 #[test]
 fn ports_appear_without_an_argument() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let said = Testpmd::doing(&net, &[], &[], "show port info all\nshow port xstats 0\n");
     for text in [
         net.dpdk().version(),
@@ -142,8 +140,7 @@ fn starts(command: impl FnOnce(&str, &[&str]) -> Command) {
 
 #[test]
 fn names_that_are_none_are_refused() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     for (device, why) in [
         ("net_verbena7", "there is no verbena7 in view"),
         ("net_verbena0p3", "a name is net_verbena, a card's number"),
@@ -226,8 +223,7 @@ impl Sender {
 /// A file goes into one testpmd, over the wire, and out of the other: every frame, in its order, byte for byte.
 #[test]
 fn frames_arrive_as_they_were_sent() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let pcap = Pcap::new();
     let sent = frames();
     let options = ["--stats-period=1", ROOM, ANY_LENGTH];
@@ -250,8 +246,7 @@ fn frames_arrive_as_they_were_sent() {
 /// What is longer than the MTU is dropped and counted: a program has room for no more. The MTU may change meanwhile.
 #[test]
 fn frames_are_no_longer_than_the_mtu() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let long: Vec<Vec<u8>> = frames();
     // There is room for two tags.
     let within = |mtu: usize| long.iter().filter(|frame| frame.len() <= mtu + 22).count();
@@ -273,8 +268,7 @@ fn frames_are_no_longer_than_the_mtu() {
 /// As fast as they can for a second, with everything that they count: what was sent was received or counted.
 #[test]
 fn what_is_lost_is_counted() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let options = |mode: &'static str| ["--stats-period=1", mode, "--eth-peer=0,02:56:42:00:01:00"];
     let mut receiver = Testpmd::start(&net, &["net_verbena1"], &options("--forward-mode=rxonly"));
     receiver.expect("NIC statistics");
@@ -305,8 +299,7 @@ fn of_queue(said: &str, queue: usize) -> u64 {
 /// Eight flows come to four queues, each queue gets some, and all get all.
 #[test]
 fn flows_are_spread_over_receive_queues() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let receives = ["--stats-period=1", "--forward-mode=rxonly", "--rxq=4", "--txq=4", "--rss-udp"];
     let mut receiver = Testpmd::start(&net, &["net_verbena1"], &receives);
     receiver.expect("NIC statistics");
@@ -326,8 +319,7 @@ fn flows_are_spread_over_receive_queues() {
 /// A frame comes once while the hash changes, which sends it to another queue.
 #[test]
 fn the_hash_changes_while_frames_come() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let receives = ["-i", "--forward-mode=rxonly", "--rxq=4", "--txq=4", "--rss-udp"];
     let mut receiver = Testpmd::start(&net, &["net_verbena1"], &receives);
     receiver.does("start");
@@ -358,8 +350,7 @@ fn the_hash_changes_while_frames_come() {
 
 #[test]
 fn hash_and_redirection_table_are_what_was_set() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let key: String = (0..40).map(|n| format!("{:02X}", 0x11 + n * 3)).collect();
     let lines = [
         "show port 0 rss-hash key",

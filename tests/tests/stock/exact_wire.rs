@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use model::wire::frame;
 use tests::pcap::{records, Record};
+use tests::place_for;
 use tests::stock::{alone, compile_c, Pair, Program, StockNet};
 
 /// Program, arguments, and opcodes of which its frames have to be some.
@@ -19,8 +20,7 @@ const PROGRAMS: [(&str, &[&str], &[u8]); 5] = [
 fn stock_programs_run_over_a_bad_wire_that_is_recorded() {
     let _alone = alone();
     for (program, arguments, opcodes) in PROGRAMS {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("net.pcap");
+        let (_directory, path) = place_for("net.pcap");
         let net = StockNet::new();
         let launcher = [
             "--fault=loss=0.002,dup=0.002,reorder=0.002,corrupt=0.002,seed=9",
@@ -64,8 +64,7 @@ fn reads_among_writes_succeed_on_a_wire_that_reorders() {
 #[test]
 fn the_record_of_a_killed_program_is_whole() {
     let _alone = alone();
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("net.pcap");
+    let (_directory, path) = place_for("net.pcap");
     let net = StockNet::new();
     let launcher = ["--wire", "exact", "--snaplen", "100", "--pcap", path.to_str().unwrap()];
     let pair = Pair { launcher: &launcher, ..Pair::new(&net, "ib_write_bw", &["-D", "20", "-s", "65536"]) };
@@ -85,8 +84,7 @@ fn the_record_of_a_killed_program_is_whole() {
 fn either_side_of_a_lossy_wire() {
     let _alone = alone();
     let run = |view: &[&str]| {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("net.pcap");
+        let (_directory, path) = place_for("net.pcap");
         let net = StockNet::new();
         let wire = ["--clock=virtual", "--fault=loss=0.03,dup=0.02,seed=5", "--pcap", path.to_str().unwrap()];
         let launcher = [wire.as_slice(), view].concat();

@@ -1,6 +1,7 @@
 //! GIDs of VLANs and of RoCE version 1, with stock programs: what the tables say, and each frame that is sent.
 
 use fpga_regs::regs::port;
+use tests::place_for;
 use tests::stock::{free_port, need, Pair, Program, StockNet, LIMIT};
 
 use crate::capture::tshark::tshark;
@@ -11,8 +12,7 @@ const IN_VLAN: [&str; 4] = ["--gid", "0=10.107.0.1,vlan=107", "--gid", "1=10.107
 
 /// Runs a program between the two cards by the GIDs with this index, and gives the frames that were sent.
 fn sent(options: &[&str], program: &str, arguments: &[&str]) -> Vec<Vec<u8>> {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("sent.pcap");
+    let (_directory, path) = place_for("sent.pcap");
     let file = path.to_str().expect("a plain path");
     let (net, holder) = StockNet::held(&[options, &["--pcap", file]].concat());
     let pair = Pair::new(&net, program, arguments);
@@ -152,8 +152,7 @@ fn both_ends_are_alike_or_hear_nothing() {
 #[test]
 fn connections_by_address_stay_in_the_vlan() {
     need("rping");
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("sent.pcap");
+    let (_directory, path) = place_for("sent.pcap");
     let file = path.to_str().expect("a plain path");
     let (net, holder) = StockNet::held(&[&IN_VLAN[..], &["--pcap", file]].concat());
     let mut server = net.start("rping", &["-s", "-a", "10.107.0.1", "-C", "3", "-V"]);
@@ -186,8 +185,7 @@ fn what_cannot_be_is_refused() {
 #[ignore = "the long form of the checks"]
 fn tshark_reads_them() {
     need("tshark");
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("sent.pcap");
+    let (_directory, path) = place_for("sent.pcap");
     let file = path.to_str().expect("a plain path");
     for gid in ["2", "3", "5"] {
         let (net, holder) = StockNet::held(&[&IN_VLAN[..], &["--roce-v1", "--pcap", file]].concat());

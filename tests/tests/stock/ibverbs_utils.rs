@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use model::wire::udp::ROCE_PORT;
 use model::wire::{frame, BthOpcode, Ethernet, Headers, Ipv4, Network, Path, Udp};
 use tests::loopback_address;
-use tests::stock::{alone, need, wait_for, Pair, StockNet, LIMIT};
+use tests::stock::{need, wait_for, Pair, StockNet, LIMIT};
 
 #[test]
 fn ibv_devices_lists_the_cards() {
@@ -75,8 +75,7 @@ fn ibv_devinfo_tells_of_wrong_pkeys() {
 
 /// Every ping-pong: polling and sleeping on the completion channel (-e), on two cards and on one.
 fn pingpong(program: &str, extra: &[&str]) {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let mut failures = Vec::new();
     let cases: [&[&str]; 4] = [&["-c"], &["-c", "-e"], &["-c", "-s", "1"], &["-c", "-s", "1000", "-e"]];
     for case in cases.into_iter().chain((!extra.is_empty()).then_some(extra)) {

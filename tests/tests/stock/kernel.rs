@@ -111,8 +111,14 @@ impl Drop for Host {
     }
 }
 
-/// Two hosts, each with the kernel on the first port of a card.
-fn two(net: &StockNet) -> [Host; 2] {
+/// A net, and two hosts, each with the kernel on the first port of a card.
+fn two() -> (StockNet, [Host; 2]) {
+    let net = StockNet::alone();
+    let hosts = hosts_on(&net);
+    (net, hosts)
+}
+
+fn hosts_on(net: &StockNet) -> [Host; 2] {
     let hosts = [Host::new(), Host::new()];
     for (n, host) in hosts.iter().enumerate() {
         host.up(net, &format!("verbena{n}/1"), &["--kernel", "vb0"]);
@@ -168,9 +174,7 @@ print(len(data), hashlib.sha256(data).hexdigest())
 #[test]
 fn two_hosts_talk_through_their_ports() {
     need("nstat");
-    let _alone = alone();
-    let net = StockNet::new();
-    let hosts = two(&net);
+    let (net, hosts) = two();
     let [a, b] = &hosts;
     a.pings(ADDRESS[1], &[]);
     b.pings(ADDRESS[0], &["-s", "1472", "-M", "do"]);
@@ -213,9 +217,7 @@ fn two_hosts_talk_through_their_ports() {
 /// To a TAP the kernel allows more than a card has. Nothing would pass at such an MTU.
 #[test]
 fn an_interface_keeps_to_the_mtu_of_the_card() {
-    let _alone = alone();
-    let net = StockNet::new();
-    let hosts = two(&net);
+    let (net, hosts) = two();
     for host in &hosts {
         host.run(&["ip", "link", "set", "vb0", "mtu", "20000"]);
         wait_for("an MTU that the card has not", || {
@@ -248,8 +250,7 @@ fn sleeps(net: &StockNet, port: &str) -> BTreeMap<String, u64> {
 #[test]
 fn connections_are_spread_over_queues() {
     need("curl");
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let hosts = [Host::new(), Host::new()];
     net.refuses(&["port", "up", "verbena0/1", "--kernel", "vb0", "--queues", "17"], "not in 1..=16");
     for (n, host) in hosts.iter().enumerate() {
@@ -299,9 +300,7 @@ for n in range(50):
 /// Frames of a VLAN come to its interface alone.
 #[test]
 fn a_vlan_has_an_interface_of_its_own() {
-    let _alone = alone();
-    let net = StockNet::new();
-    let hosts = two(&net);
+    let (net, hosts) = two();
     for (n, host) in hosts.iter().enumerate() {
         let port = format!("verbena{n}/1");
         host.up(&net, &port, &["--kernel", "vb0.107", "--vlan", "107", "--mtu", "9000"]);
@@ -326,9 +325,7 @@ fn a_vlan_has_an_interface_of_its_own() {
 /// Frames to the MAC of an interface come to it, others only where it is promiscuous; both may change.
 #[test]
 fn frames_come_to_the_macs_that_the_kernel_wants() {
-    let _alone = alone();
-    let net = StockNet::new();
-    let hosts = two(&net);
+    let (net, hosts) = two();
     let [a, b] = &hosts;
     let neighbour = |mac: &str| {
         a.run(&["ip", "neigh", "replace", "198.18.0.77", "lladdr", mac, "dev", "vb0"]);
@@ -458,9 +455,7 @@ fn types(keyboard: &mut UnixStream, lines: &str) {
 /// A port of UDP that a program on the card asks for is its own as long as its rule is there.
 #[test]
 fn rules_take_ports_from_the_kernel_and_give_them_back() {
-    let _alone = alone();
-    let net = StockNet::new();
-    let hosts = two(&net);
+    let (net, hosts) = two();
     let [a, b] = &hosts;
     let mut echo = Program::start(b.command(&["python3", "-c", ECHO, ADDRESS[1]]));
     echo.expect("bound", LIMIT);
@@ -490,9 +485,7 @@ fn rules_take_ports_from_the_kernel_and_give_them_back() {
 #[test]
 fn rdma_and_the_kernel_share_a_port_and_an_address() {
     need("ib_write_bw");
-    let _alone = alone();
-    let net = StockNet::new();
-    let hosts = two(&net);
+    let (net, hosts) = two();
     let [a, b] = &hosts;
     let number = free_port();
     let words = ["ib_write_bw", "-F", "-D", "3", "-p", &number.to_string(), "-d"].map(str::to_owned);
@@ -512,9 +505,7 @@ fn rdma_and_the_kernel_share_a_port_and_an_address() {
 /// A DPDK program has frames to its own address, the kernel those to the port's; both hear ARP.
 #[test]
 fn dpdk_forwards_beside_the_kernel() {
-    let _alone = alone();
-    let net = StockNet::new();
-    let hosts = two(&net);
+    let (net, hosts) = two();
     let testpmd = |device: &str, address: &str, options: &[&str], says: &str| {
         let mut testpmd = Testpmd::start(&net, &[device], &[&["-i"], options].concat());
         testpmd.types(&format!("set promisc 0 off\nmac_addr set 0 {address}\nstart"));
@@ -542,9 +533,7 @@ fn dpdk_forwards_beside_the_kernel() {
 /// one can begin.
 #[test]
 fn a_killed_process_takes_its_interface_along() {
-    let _alone = alone();
-    let net = StockNet::new();
-    let hosts = two(&net);
+    let (net, hosts) = two();
     let [a, b] = &hosts;
     a.pings(ADDRESS[1], &[]);
     let pid = noted(&net, "verbena1p1").expect("a process id");

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use fpga_regs::regs::port;
 use model::attach::LiveCapture;
 use model::link::live::View;
+use tests::place_for;
 use tests::stock::{alone, first_row, free_port, need, wait_for, Pair, Program, StockNet, Testpmd, LIMIT};
 
 /// Makes the ports of both cards one.
@@ -235,8 +236,7 @@ fn dpdk_has_the_flow_control_and_the_losses_of_both_cables() {
     let (net, _holder) = StockNet::held(&[]);
     net.does(&["lag", "verbena1", "--mode", "xor"]);
     wait_for_lag(&net, "no bond", || net.does(&["lag", "verbena1"]).matches(" active ").count() == 2);
-    let directory = tempfile::tempdir().expect("a directory");
-    let file = directory.path().join("frames.pcap");
+    let (_directory, file) = place_for("frames.pcap");
     let frame = [&[2, 0x56, 0x42, 0, 1, 0, 2, 9, 9, 9, 9, 9, 0x88, 0xb5][..], &[7; 100]].concat();
     crate::pcap::write(&file, &vec![frame; FRAMES]);
     let reader = format!("net_pcap0,rx_pcap={}", file.display());
@@ -283,8 +283,7 @@ fn tshark_reads_what_bonds_say() {
     need("tshark");
     for wire in ["fast", "exact"] {
         let (net, _holder) = StockNet::held(&["--wire", wire]);
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("lacp.pcap");
+        let (_directory, path) = place_for("lacp.pcap");
         let file = path.to_str().expect("a name");
         let mut capture = Program::start(net.verbena(&["capture", "-w", file]));
         capture.expect("Ctrl-C ends it", LIMIT);

@@ -7,6 +7,8 @@ use fpga_regs::regs::{port, Link};
 use model::attach::SegmentCard;
 use tests::stock::{alone, need, wait_for, Dpdk, Pair, Program, StockNet, Testpmd, LIMIT};
 
+use crate::dpdk::end;
+
 /// `verbena link`, run to its end.
 fn link(net: &StockNet, words: &[&str]) -> String {
     net.does(&[&["link"], words].concat())
@@ -78,8 +80,7 @@ fn a_pull_in_simulated_time() {
 /// What is not acknowledged for all retries ends as on a card.
 #[test]
 fn a_long_pull_ends_in_retry_exceeded() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let [server, client] = write_bw(&net, &["-D", "20", "-u", "10"]);
     link(&net, &["verbena1/1", "down"]);
     client.wait(LIMIT).expect_refusal("Failed status 12");
@@ -151,8 +152,7 @@ fn links_that_are_none_are_refused() {
 /// DPDK sees the state too, by an event where it asks for one, and frames that are sent meanwhile are lost and counted.
 #[test]
 fn dpdk_sees_the_link() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let options = ["-i", "--forward-mode=txonly", "--eth-peer=0,02:56:42:00:01:00"];
     let mut silent = Testpmd::start(&net, &["net_verbena0"], &["-i", "--no-lsc-interrupt"]);
     silent.asks("show port info 0", "Link status: up");
@@ -216,8 +216,7 @@ fn negotiate(net: &StockNet, ends: &mut [Testpmd; 2]) {
 /// negotiate, too.
 #[test]
 fn bonds_negotiate_by_queues_of_their_own() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let mut ends = bonds(&net, "--forward-mode=rxonly");
     for end in &mut ends {
         end.does("port stop 2");
@@ -225,10 +224,7 @@ fn bonds_negotiate_by_queues_of_their_own() {
         assert!(!said.contains("rror") && !said.contains("ailed"), "{said}");
     }
     negotiate(&net, &mut ends);
-    for end in ends {
-        end.quit();
-    }
-    net.expect_gone();
+    end(&net, ends);
 }
 
 #[test]
@@ -239,8 +235,7 @@ fn bonds_of_dpdk_24_11_negotiate_by_queues_of_their_own() {
 /// LACP negotiates, and when the cable is pulled that has the traffic, the other has it.
 #[test]
 fn bonds_negotiate_and_outlive_a_cable() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let [_, members_word, ask_members, _] = net.dpdk().bond();
     // It receives and sends all the time, as LACP needs.
     let mut ends = bonds(&net, "--forward-mode=flowgen");
@@ -272,10 +267,7 @@ fn bonds_negotiate_and_outlive_a_cable() {
     link(&net, &[&format!("verbena1/{}", busy + 1), "up"]);
     ends.iter_mut().for_each(|end| active(end, "(2)"));
     drop(card);
-    for end in ends {
-        end.quit();
-    }
-    net.expect_gone();
+    end(&net, ends);
 }
 
 #[test]

@@ -3,9 +3,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{MutexGuard, OnceLock};
+use std::sync::OnceLock;
 
-use tests::stock::{alone, compile, example, fetched, repository, status, Ended, Program, StockNet, LIMIT};
+use tests::place_for;
+use tests::stock::{compile, example, fetched, repository, status, Ended, Program, StockNet, LIMIT};
 
 /// An address of card 0, where the target listens; hosts use card 1.
 const ADDRESS: &str = "198.18.0.1";
@@ -27,7 +28,6 @@ struct Served {
     target: Program,
     net: StockNet,
     launcher: &'static [&'static str],
-    _alone: MutexGuard<'static, ()>,
 }
 
 impl Served {
@@ -37,12 +37,11 @@ impl Served {
 
     /// With options for `verbena run` too.
     fn with(launcher: &'static [&'static str], options: &[&str]) -> Served {
-        let alone = alone();
-        let net = StockNet::new();
+        let net = StockNet::alone();
         let command = net.command(launcher, target(), &[&["--nqn", NQN], options].concat());
         let mut target = Program::start(command);
         target.expect(" blocks, at ", LIMIT);
-        Served { target, net, launcher, _alone: alone }
+        Served { target, net, launcher }
     }
 
     fn start(&self, what: &str, more: &[&str]) -> Program {
@@ -66,8 +65,7 @@ impl Served {
 
 #[test]
 fn a_file_has_what_was_written() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let disk = directory.path().join("disk");
+    let (_directory, disk) = place_for("disk");
     std::fs::File::create(&disk).and_then(|file| file.set_len(24 << 20)).expect("a file");
     let disk = disk.to_str().expect("UTF-8");
     let mut served = Served::new(&["--file", disk]);
@@ -180,8 +178,7 @@ fn discovery_and_keep_alive() {
 /// A C program on stock librdmacm: keys that the completion takes back, data in the capsule.
 #[test]
 fn keys_come_back_with_completions() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let program = directory.path().join("nvme_host");
+    let (_directory, program) = place_for("nvme_host");
     let options = ["-O2", "-Wl,--no-as-needed", "-lrdmacm"];
     compile("cc", &options, &repository().join("tests/c/nvme_host.c"), &program);
     let mut served = Served::new(&["--memory", "8"]);
@@ -194,10 +191,8 @@ fn keys_come_back_with_completions() {
 
 #[test]
 fn it_says_what_is_wrong() {
-    let _alone = alone();
-    let net = StockNet::new();
-    let directory = tempfile::tempdir().expect("a directory");
-    let odd = directory.path().join("odd");
+    let net = StockNet::alone();
+    let (_directory, odd) = place_for("odd");
     std::fs::write(&odd, [0; 700]).expect("a file");
     for (options, expected) in [
         (["--listen", "198.18.7.7:4420"], "is that an address of a card?"),

@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use tests::stock::{alone, check_report, rows, Kind, Pair, StockNet, LIMIT};
+use tests::stock::{check_report, rows, Kind, Pair, StockNet, LIMIT};
 
 /// Which devices take part.
 #[derive(Clone, Copy, PartialEq)]
@@ -122,8 +122,7 @@ fn launcher(group: &str) -> &'static [&'static str] {
 }
 
 fn run_all(what: &str, long: bool, wanted: impl Fn(&Case) -> bool) {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let mut failures = Vec::new();
     let mut count = 0;
     for case in CASES.iter().filter(|case| wanted(case)) {
@@ -203,8 +202,7 @@ groups! {
 
 /// `--run_infinitely` prints a line each second until Ctrl-C, and then ends.
 fn run_infinitely(program: &str, devices: [&str; 2]) {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let mut pair = Pair::new(&net, program, &["-F", "--run_infinitely", "-D", "1"]);
     pair.devices = devices;
     let (server, mut client) = pair.start().expect("both start");
@@ -228,8 +226,7 @@ fn run_infinitely_until_ctrl_c() {
 /// Inline is refused in words unless a known part id is presented; presenting one is announced.
 #[test]
 fn inline_needs_a_known_part_id() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let arguments = ["-F", "-I", "64", "-s", "64", "-n", "20"];
     let mut pair = Pair::new(&net, "ib_write_lat", &arguments);
     pair.launcher = &["--part-id", "4119"];

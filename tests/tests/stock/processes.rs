@@ -178,8 +178,7 @@ fn a_killed_process_leaves_no_memory_behind() {
 /// Stock perftest: one side is killed, the other ends by itself with an error.
 #[test]
 fn perftest_survives_nothing_but_ends() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let mut random = Random::repeated(0x5eed_0004);
     // In a one-way test only the sender notices (as with hardware); with -b both do.
     let cases =
@@ -241,9 +240,8 @@ fn holders(identity: (u64, u64)) -> Vec<PathBuf> {
 /// A keeper that is killed takes its net with it; the next program starts a new one.
 #[test]
 fn a_killed_keeper_is_replaced() {
-    let _alone = alone();
+    let net = StockNet::alone();
     let program = compile_c("duel");
-    let net = StockNet::new();
     let mut sides = duel(&net, &program, "verbena1", "0");
     for side in &mut sides {
         side.expect("connected", LIMIT);
@@ -294,9 +292,8 @@ fn nets_are_apart() {
 
 #[test]
 fn forking_programs_do_not_break() {
-    let _alone = alone();
+    let net = StockNet::alone();
     let program = compile_c("forks");
-    let net = StockNet::new();
     for way in ["fork", "vfork", "exec", "spawn", "system"] {
         for card in ["verbena1", "verbena0"] {
             net.run(&program, &[way, card], LIMIT);
@@ -309,9 +306,8 @@ fn forking_programs_do_not_break() {
 /// The death of a process is noticed although a child that it forked lives on.
 #[test]
 fn a_child_does_not_keep_its_dead_parent_alive() {
-    let _alone = alone();
+    let net = StockNet::alone();
     let program = compile_c("duel");
-    let net = StockNet::new();
     let port = free_port();
     let text = port.to_string();
     let mut server = net.start(&program, &["verbena0", &text, "-", "0", "child"]);
@@ -325,9 +321,8 @@ fn a_child_does_not_keep_its_dead_parent_alive() {
 
 #[test]
 fn threads_share_and_do_not_share_queue_pairs() {
-    let _alone = alone();
+    let net = StockNet::alone();
     let program = compile_c("threads");
-    let net = StockNet::new();
     for way in ["shared", "separate"] {
         for card in ["verbena1", "verbena0"] {
             let said = net.run(&program, &[way, card], Duration::from_secs(60));
@@ -340,8 +335,7 @@ fn threads_share_and_do_not_share_queue_pairs() {
 #[test]
 fn a_keeper_without_descriptors_waits() {
     need("prlimit");
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let mut prlimit = Command::new("prlimit");
     prlimit.arg("--nofile=200:");
     let _holder = Program::start(wrapped(prlimit, &net.command(&[], "sleep", &["3600"])));

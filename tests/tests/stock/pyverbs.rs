@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use tests::place_for;
 use tests::stock::{repository, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(300);
@@ -21,8 +22,7 @@ type Skips = BTreeMap<String, usize>;
 fn run(options: &[&str]) {
     let installed = PLACES.into_iter().find(|place| Path::new(place).is_dir());
     let installed = installed.unwrap_or_else(|| panic!("none of {PLACES:?} is there; run tests/setup"));
-    let directory = tempfile::tempdir().expect("a directory");
-    let tests = directory.path().join("tests");
+    let (_directory, tests) = place_for("tests");
     let script = format!("cp -r {installed} {0} && gunzip -f {0}/*.gz", tests.display());
     let copied = Command::new("sh").args(["-c", &script]).status().expect("sh runs");
     assert!(copied.success(), "{script}");

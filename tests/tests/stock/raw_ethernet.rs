@@ -8,7 +8,7 @@ use std::time::Duration;
 use driver::Registers;
 use fpga_regs::regs::{self, port};
 use model::attach::SegmentCard;
-use tests::stock::{alone, check_report, need, rows, until_calibrated, Both, Kind, Program, StockNet, LIMIT};
+use tests::stock::{check_report, need, rows, until_calibrated, Both, Kind, Program, StockNet, LIMIT};
 
 const MAC: [&str; 2] = ["02:56:42:00:00:00", "02:56:42:00:01:00"];
 /// The second port of the first card.
@@ -91,8 +91,7 @@ impl<'a> Frames<'a> {
 }
 
 fn run_all(launcher: &[&str], all: Vec<Frames<'_>>) {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let mut failures = Vec::new();
     for frames in all {
         failures.extend(Frames { launcher, ..frames }.run(&net).err());
@@ -146,8 +145,7 @@ fn everything_and_what_no_rule_takes() {
 /// perftest's server ends such a run by destroying a rule that it has not made, after its report.
 #[test]
 fn a_group() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let frames = Frames::new(BW, "-s 512 -n 2000 --raw_mcast");
     let [server, client] = frames.start(&net);
     let (client, server) = (client.wait(LIMIT), server.wait(LIMIT));
@@ -190,8 +188,7 @@ fn a_frame_that_others_pass_arrives() {
 /// Rules made and removed, ten thousand of them.
 #[test]
 fn a_rate_of_rules() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let (program, mac) = ("raw_ethernet_fs_rate", format!("-B {} -E {}", MAC[0], MAC[1]));
     need(program);
     let line = format!("-F -d verbena0 --server {mac} -j {} -J {} -n 10000", IPV4[0], IPV4[1]);
@@ -202,8 +199,7 @@ fn a_rate_of_rules() {
 /// 16.384 Mbit/s, which perftest calls two megabytes.
 #[test]
 fn a_rate_limit_is_kept() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let paced = "--rate_units=M --rate_limit_type=PP";
     const COUNT: f64 = 400.0;
     let frames = Frames::new(BW, &format!("-s 1518 -n {COUNT} --rate_limit=2 {paced}"));
@@ -233,8 +229,7 @@ fn a_rate_limit_is_kept() {
 /// is counted where it was dropped.
 #[test]
 fn a_stopped_receiver_does_not_stop_the_wire() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let frames = Frames::new(BW, "-s 512 -n 20000 -r 512");
     need(BW);
     let mut server = frames.side(&net, 0);

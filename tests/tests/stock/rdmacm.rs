@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use fpga_regs::regs::port;
 use tests::pcap::records;
+use tests::place_for;
 use tests::stock::{alone, compile_c, need, Ended, Program, StockNet, LIMIT};
 
 /// The address of card 0.
@@ -59,8 +60,7 @@ fn crashed(ended: &Ended) -> bool {
 
 /// Runs a pair on a net of its own.
 fn pair(server: &[&str], client: &[&str]) -> [String; 2] {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let said = Case { net: &net, launcher: &[], server, client }.run();
     net.expect_gone();
     said
@@ -78,8 +78,7 @@ fn rping_connects_and_the_capture_shows_how() {
     let _alone = alone();
     for wire in ["fast", "exact"] {
         let net = StockNet::new();
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("frames.pcap");
+        let (_directory, path) = place_for("frames.pcap");
         let launcher = ["--wire", wire, "--pcap", path.to_str().unwrap()];
         let server = ["rping", "-s", "-a", SERVER, "-v", "-C", "3"];
         let client = ["rping", "-c", "-a", SERVER, "-v", "-C", "3"];
@@ -101,8 +100,7 @@ fn rping_connects_and_the_capture_shows_how() {
 fn ports_count_the_datagrams_of_connections() {
     let _alone = alone();
     for options in [["--wire", "fast"], ["--wire", "exact"], ["--clock", "virtual"]] {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("frames.pcap");
+        let (_directory, path) = place_for("frames.pcap");
         let recorded = ["--pcap", path.to_str().unwrap()];
         let (net, holder) = StockNet::held(&[options, recorded].concat());
         let server = ["rping", "-s", "-a", SERVER, "-v", "-C", "3"];
@@ -207,8 +205,7 @@ fn simulated_time_repeats() {
 
 #[test]
 fn without_a_listener_or_an_address() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     for (address, expected) in [
         // No such service: reason 8.
         (SERVER, "RDMA_CM_EVENT_REJECTED, error 8"),
@@ -221,8 +218,7 @@ fn without_a_listener_or_an_address() {
 
 #[test]
 fn requests_that_are_lost_come_again_until_the_peer_is_unreachable() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let launcher = ["--wire", "exact", "--fault", "loss=1,seed=1", "--cm-timeout", "8"];
     let client = ["-c", "-a", SERVER, "-C", "1"];
     // Without the shorter time-out it would try for 69 s (16 times 4.3 s), longer than the limit.
@@ -283,9 +279,8 @@ fn ports_are_free_after_their_programs() {
 /// then some more, at the same ports.
 #[test]
 fn a_thousand_connections_leave_nothing() {
-    let _alone = alone();
+    let net = StockNet::alone();
     let program = compile_c("meetings");
-    let net = StockNet::new();
     let launcher = ["--wire", "exact", "--fault", "loss=0.01,seed=3", "--cm-timeout", "17"];
     let limit = Duration::from_secs(90);
     let mut holder = net.hold(&launcher);

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use tests::place_for;
 use tests::stock::{need, Pair, Program, StockNet, LIMIT};
 
 fn expect_lines(said: &str, lines: &[&str]) {
@@ -65,8 +66,7 @@ fn files_are_where_the_kernel_has_them() {
 #[test]
 fn counters_are_those_of_the_cards() {
     let net = StockNet::new();
-    let directory = tempfile::tempdir().expect("a directory");
-    let done = directory.path().join("done");
+    let (_directory, done) = place_for("done");
     // Keeps the net, and looks before and after.
     let script = format!(
         "cd /sys/class/infiniband/verbena1/ports/1; cat hw_counters/out_of_sequence; \

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tests::pcap::records;
+use tests::place_for;
 use tests::stock::{compile_c, Pair, Program, StockNet};
 
 /// Longer than the programs themselves wait, so that they say for what.
@@ -66,8 +67,7 @@ fn processes_share_a_domain() {
 /// In requests, and only there, the number of the SRQ follows the BTH.
 #[test]
 fn requests_name_the_srq_on_the_wire() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("xrc.pcap");
+    let (_directory, path) = place_for("xrc.pcap");
     let net = StockNet::new();
     let launcher = ["--wire", "exact", "--pcap", path.to_str().expect("a path in UTF-8")];
     let arguments = ["-F", "-n", "5", "-s", "1500", "-m", "1024", "-c", "XRC"];

@@ -51,8 +51,7 @@ fn take(y: &Side, n: u64) {
 
 #[test]
 fn senders_with_receivers_of_their_own_and_one_in_common() {
-    let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::new(2).both();
     std::thread::scope(|threads| {
         for pair in 0..3u8 {
             let (a, b) = if pair % 2 == 0 { (&a, &b) } else { (&b, &a) };
@@ -84,8 +83,7 @@ fn senders_with_receivers_of_their_own_and_one_in_common() {
 #[test]
 fn all_senders_to_one_receiver() {
     const SENDERS: u64 = 4;
-    let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
+    let (_net, a, b) = Net::new(2).both();
     let y = Peer::new(&b, Options { cqes: 4096, ..raw() });
     y.init();
     y.rtr(0, [0; 16], 0);
@@ -130,8 +128,7 @@ fn all_senders_to_one_receiver() {
 #[test]
 fn frames_need_no_other_island() {
     let net = Net::new(2);
-    let (a, b) = (net.open(0), net.open(1));
-    let (mut x, y) = connect(&a, &b, raw());
+    let (mut x, y) = net.pair(raw());
     let _flow = takes(&y, group(0));
     let segment = Segment::attach(&net.socket()).expect("one more member");
     (0..UNDER_WAY).for_each(|n| receive(&y, n));

@@ -5,10 +5,9 @@ use fpga_regs::{admin, regs, CardLimits};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use tests::stock::StockNet;
 
 use super::protocol::message;
-use super::{end, BUS_MASTER, COMMAND, MEMORY, SOON};
+use super::{end, serving, BUS_MASTER, COMMAND, MEMORY, SOON};
 
 const IOVA: u64 = 1 << 20;
 const OUTPUT: usize = 1 << 10;
@@ -118,9 +117,8 @@ impl Client {
 
 #[test]
 fn reads_while_the_card_waits_for_the_client() {
-    let net = StockNet::new();
-    let (server, paths) = net.serve(0, &["card"], &["--dma", "messages"]);
-    let mut client = Client::new(&paths[0], "{}");
+    let (_net, server, path) = serving(&["--dma", "messages"]);
+    let mut client = Client::new(&path, "{}");
     assert_eq!(client.read(region::CONFIG, COMMAND, 2), [0, 0]);
     client.start();
     client.write(0, regs::SCRATCH, &7_u32.to_le_bytes());
@@ -139,17 +137,16 @@ fn reads_while_the_card_waits_for_the_client() {
     let reply = admin::Reply::from_bytes(&entry);
     assert!(reply.phase() && reply.status() == admin::AdminStatus::OK, "{reply:?}");
     drop(client);
-    end(server, &paths[0]);
+    end(server, &path);
 }
 
 #[test]
 fn a_client_says_how_many_bytes_it_takes_at_once() {
-    let net = StockNet::new();
-    let (server, paths) = net.serve(0, &["card"], &[]);
+    let (_net, server, path) = serving(&[]);
     let most =
         [r#"{"capabilities":{}}"#, r#"{"capabilities": {"max_data_xfer_size" : 64, "pgsizes": 4096}}"#].map(
             |capabilities| {
-                let mut client = Client::new(&paths[0], capabilities);
+                let mut client = Client::new(&path, capabilities);
                 client.start();
                 client.write(0, regs::ASQ_DOORBELL, &1_u32.to_le_bytes());
                 let limits = client.memory[OUTPUT..][..CardLimits::BYTES].try_into().expect("as long");
@@ -158,5 +155,5 @@ fn a_client_says_how_many_bytes_it_takes_at_once() {
             },
         );
     assert_eq!(most, [CardLimits::BYTES, 64]);
-    end(server, &paths[0]);
+    end(server, &path);
 }

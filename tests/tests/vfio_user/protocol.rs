@@ -7,10 +7,9 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use tests::stock::StockNet;
 use tests::Random;
 
-use super::{end, works, BUS_MASTER, COMMAND, MEMORY, SOON};
+use super::{end, serving, works, BUS_MASTER, COMMAND, MEMORY, SOON};
 
 /// A command of the protocol: header and body, as bytes.
 pub fn message(id: u16, command: u16, body: &[u8]) -> Vec<u8> {
@@ -43,12 +42,10 @@ fn raw(path: &Path) -> UnixStream {
 
 #[test]
 fn clients_that_send_nonsense() {
-    let net = StockNet::new();
-    let (mut server, paths) = net.serve(0, &["card"], &[]);
-    let path = &paths[0];
+    let (net, mut server, path) = serving(&[]);
 
     // What makes no sense, but leaves the connection in order, is refused by name.
-    let mut socket = raw(path);
+    let mut socket = raw(&path);
     let region =
         |region: u32, offset: u64, count: u32| RegionAccess { offset, region, count }.encode().to_vec();
     let map = |address, size| DmaMap { argsz: 32, flags: 3, offset: 0, address, size }.encode().to_vec();
@@ -104,7 +101,7 @@ fn clients_that_send_nonsense() {
         (&message(3, 9, &[0; 16]), "VERSION must come first"),
     ];
     for (bytes, said) in ends {
-        let mut socket = UnixStream::connect(path).expect("a server");
+        let mut socket = UnixStream::connect(&path).expect("a server");
         socket.write_all(bytes).expect("sent");
         socket.shutdown(std::net::Shutdown::Write).expect("shut down");
         let mut rest = Vec::new();
@@ -114,8 +111,8 @@ fn clients_that_send_nonsense() {
     }
 
     // And the card still works.
-    works(&net, path);
-    end(server, path);
+    works(&net, &path);
+    end(server, &path);
 }
 
 /// A message that makes sense, or nearly so: a command, and what follows it.
@@ -192,12 +189,11 @@ fn any_messages() {
     let rounds =
         std::env::var("VERBENA_ROUNDS").map_or(20, |n| n.parse().expect("VERBENA_ROUNDS is a number"));
     let mut random = Random::seeded();
-    let net = StockNet::new();
-    let (server, paths) = net.serve(0, &["card"], &[]);
+    let (net, server, path) = serving(&[]);
     let file = tempfile::tempfile().expect("a file");
     file.set_len(1 << 16).expect("sized");
     for _ in 0..rounds {
-        let mut socket = raw(&paths[0]);
+        let mut socket = raw(&path);
         for id in 2..200 {
             let (command, body) = nearly(&mut random);
             let bytes = message(id, command, &body);
@@ -210,8 +206,8 @@ fn any_messages() {
             }
         }
     }
-    works(&net, &paths[0]);
-    end(server, &paths[0]);
+    works(&net, &path);
+    end(server, &path);
 }
 
 /// The server has mapped the file of the client, which nothing keeps from making it shorter.
@@ -220,11 +216,10 @@ fn a_client_that_shortens_its_file_loses_its_card_only() {
     const IOVA: u64 = 1 << 20;
     const OUTPUT: u64 = 1 << 14;
     const REPLIES: u64 = 1 << 15;
-    let net = StockNet::new();
-    let (server, paths) = net.serve(0, &["card"], &[]);
+    let (net, server, path) = serving(&[]);
     let file = tempfile::tempfile().expect("a file");
     file.set_len(1 << 16).expect("sized");
-    let mut socket = raw(&paths[0]);
+    let mut socket = raw(&path);
     let map = DmaMap { argsz: 32, flags: 3, offset: 0, address: IOVA, size: 1 << 16 };
     send_with_fd(&socket, &message(2, 2, &map.encode()), &file);
     reply(&mut socket, 2).expect("mapped");
@@ -257,16 +252,15 @@ fn a_client_that_shortens_its_file_loses_its_card_only() {
     file.set_len(0).expect("shortened");
     write(0, regs::ASQ_DOORBELL, &2_u32.to_le_bytes());
     drop(socket);
-    works(&net, &paths[0]);
-    end(server, &paths[0]);
+    works(&net, &path);
+    end(server, &path);
 }
 
 /// A write to it would wait for a reader.
 #[test]
 fn an_eventfd_that_is_full_does_not_stop_the_card() {
-    let net = StockNet::new();
-    let (server, paths) = net.serve(0, &["card"], &[]);
-    let mut socket = raw(&paths[0]);
+    let (_net, server, path) = serving(&[]);
+    let mut socket = raw(&path);
     // SAFETY: a new descriptor, which nothing else closes.
     let mut full = unsafe { std::fs::File::from_raw_fd(libc::eventfd(0, libc::EFD_CLOEXEC)) };
     full.write_all(&(u64::MAX - 1).to_ne_bytes()).expect("the highest value");
@@ -281,13 +275,12 @@ fn an_eventfd_that_is_full_does_not_stop_the_card() {
         reply(&mut socket, id).expect("carried out");
     }
     drop(socket);
-    end(server, &paths[0]);
+    end(server, &path);
 }
 
 #[test]
 fn a_server_without_descriptors_listens_on() {
-    let net = StockNet::new();
-    let (mut server, paths) = net.serve(0, &["card"], &[]);
+    let (_net, mut server, path) = serving(&[]);
     let pid = server.pid() as i32;
     let set = |new: Option<&libc::rlimit>| {
         let mut old = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -299,14 +292,14 @@ fn a_server_without_descriptors_listens_on() {
     };
     let before = set(None);
     set(Some(&libc::rlimit { rlim_cur: 3, ..before }));
-    let mut socket = UnixStream::connect(&paths[0]).expect("a server");
+    let mut socket = UnixStream::connect(&path).expect("a server");
     server.expect("Too many open files", SOON);
     set(Some(&before));
     socket.set_read_timeout(Some(SOON)).expect("a time-out");
     socket.write_all(&message(1, 1, b"\0\0\0\0{}\0")).expect("sent");
     reply(&mut socket, 1).expect("a version");
     drop(socket);
-    end(server, &paths[0]);
+    end(server, &path);
 }
 
 fn send_with_fd(socket: &UnixStream, bytes: &[u8], file: &std::fs::File) {

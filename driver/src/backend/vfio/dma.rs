@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use memmap2::MmapMut;
 use vfio_ioctls::VfioError;
@@ -12,6 +12,7 @@ use super::own::HUGE;
 use super::shared::Mappings;
 use super::{advice, own};
 use crate::card::{CardError, DmaMemory};
+use crate::lock;
 
 /// The calls of the IOMMU, so that all else is tested without one.
 pub(super) trait Iommu {
@@ -49,7 +50,7 @@ impl<I: Iommu> Space<I> {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Zeroed memory of the driver's own.

@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
 use super::memory::UserMemory;
 use crate::card::CardError;
+use crate::lock;
 
 /// Time that the server may take for a command.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -38,10 +39,6 @@ struct Shared {
 }
 
 type Reply = Result<Vec<u8>, i32>;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 impl Link {
     /// Connects and agrees on the protocol. `memory` is what the card may reach by messages.

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use memmap2::MmapRaw;
 
 use crate::backend::vfio::iova::Iovas;
 use crate::card::{CardError, DmaMemory};
+use crate::lock;
 
 /// Addresses and pages of DMA maps are multiples of this.
 pub(super) const PAGE: u64 = 4096;
@@ -54,7 +55,7 @@ impl OwnMemory {
     }
 
     fn free_list(&self) -> MutexGuard<'_, Iovas> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.free)
     }
 
     /// The file, and the offset in it of an I/O address of [`OwnMemory::take`].
@@ -108,7 +109,7 @@ impl UserMemory {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Registers memory: gives the I/O address of its first byte and, for the server, of its first page with

@@ -269,7 +269,7 @@ impl Keeper {
             member,
             // Who has not said hello yet does not hold it.
             alone: others.all(|(_, client)| client.watches || matches!(client.role, Role::Greeting(_))),
-            total_bytes: self.segment.local().total_bytes,
+            total_bytes: self.segment.local.total_bytes,
         };
         self.answer(index, welcome) && verdict == Verdict::ACCEPTED
     }

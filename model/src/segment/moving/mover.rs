@@ -41,10 +41,10 @@ impl Segment {
         for piece in &mut pieces {
             if let Source::Reserved(pages) = piece.source {
                 let offset = self.offset_of(pages.start);
-                self.local().moved_pages.store(true, Ordering::Relaxed);
+                self.local.moved_pages.store(true, Ordering::Relaxed);
                 // SAFETY: the plan found private anonymous memory there, and
                 // the extent is ours.
-                let moved = unsafe { move_in(self.local().file(), piece.start, piece.len, offset) };
+                let moved = unsafe { move_in(self.local.file(), piece.start, piece.len, offset) };
                 piece.source = match moved {
                     Ok(()) => Source::Moved(pages),
                     Err(_) => {
@@ -84,7 +84,7 @@ impl Segment {
     fn insert(&self, dma: &Dma<'_>, ranges: &[Range]) -> Result<Vec<Range>, SegmentError> {
         let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Ok(Vec::new()) };
         if dma.touches(first.start, last.end() - first.start) {
-            self.local().overlapped.store(true, Ordering::Relaxed);
+            self.local.overlapped.store(true, Ordering::Relaxed);
         }
         dma.insert(ranges)
     }
@@ -101,7 +101,7 @@ impl Segment {
         let extents = Extents::new(&guard);
         for piece in pieces.iter_mut() {
             if let Source::InSegment { offset, base } = piece.source {
-                self.local().overlapped.store(true, Ordering::Relaxed);
+                self.local.overlapped.store(true, Ordering::Relaxed);
                 if !self.owns(&extents, offset, piece.len) {
                     if base {
                         // The cards' own memory is no buffer.
@@ -168,9 +168,8 @@ pub(in crate::segment) fn release(segment: &Segment, start: u64, len: u64) -> Re
     // SAFETY: the process's lock is held.
     unsafe { segment.offers() }.withdraw(&guard, start, len);
     drop(guard);
-    let only_in_base = dropped
-        .iter()
-        .all(|range| range.start.wrapping_sub(segment.local().base) < segment.local().total_bytes);
+    let only_in_base =
+        dropped.iter().all(|range| range.start.wrapping_sub(segment.local.base) < segment.local.total_bytes);
     if only_in_base {
         // An area: nothing else maps it, no need to search.
         segment.give_back(&pages_of(&unused));
@@ -183,7 +182,7 @@ pub(in crate::segment) fn release(segment: &Segment, start: u64, len: u64) -> Re
 /// The segment is about to be left: moved buffers become private memory.
 pub(in crate::segment) fn bring_all_home(segment: &Segment) {
     let held = registry::enter();
-    if segment.is_detached() || !segment.local().moved_pages.load(Ordering::Relaxed) {
+    if segment.is_detached() || !segment.local.moved_pages.load(Ordering::Relaxed) {
         return;
     }
     let all = match segment.lock(Duration::from_secs(2)) {

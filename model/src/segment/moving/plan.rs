@@ -58,7 +58,7 @@ pub(in crate::segment) fn plan(
             return false;
         }
         let to = end.min(mapping.end);
-        let ours = segment.local().is_mapped_by(mapping);
+        let ours = segment.local.is_mapped_by(mapping);
         if mapping.shared && mapping.inode != 0 && !ours {
             files.push(*mapping);
         }
@@ -85,7 +85,7 @@ fn classify(
             pieces.push(Piece { start: from, len: to - from, source });
         }
     };
-    if segment.local().is_mapped_by(mapping) {
+    if segment.local.is_mapped_by(mapping) {
         let base = registry::is_base(held, mapping.start);
         let offset = mapping.offset + (from - mapping.start);
         push(from, to, Source::InSegment { offset, base });
@@ -120,7 +120,7 @@ fn is_alone(segment: &Segment, mapping: &Mapping) -> bool {
     let memory = |at: u64| {
         let mut memory = false;
         let _ = each_mapping(at, |other| {
-            let ours = segment.local().is_mapped_by(other);
+            let ours = segment.local.is_mapped_by(other);
             memory = other.start <= at && (ours || other.inode == 0 && other.private_writable);
             false
         });

@@ -22,7 +22,7 @@ impl Segment {
         let heap = self.heap_offset();
         let mut unused = Vec::new();
         // Where nothing was registered twice there is nothing to search.
-        let others = match self.local().overlapped.load(Ordering::Relaxed) {
+        let others = match self.local.overlapped.load(Ordering::Relaxed) {
             true => dma.ranges(),
             false => &[],
         };
@@ -86,7 +86,7 @@ impl Segment {
         for (address, run) in found {
             let offset = self.offset_of(run.start);
             // SAFETY: by the kernel's list the segment is mapped there at this offset, and it is no base mapping.
-            let moved = unsafe { move_out(self.local().file(), address, run.bytes(), offset, true) };
+            let moved = unsafe { move_out(self.local.file(), address, run.bytes(), offset, true) };
             if moved.is_err() {
                 stuck.push(run);
             }
@@ -107,7 +107,7 @@ impl Segment {
             let (mut at, end) = (one.address, one.address + one.pages.bytes());
             each_mapping(at, |mapping: &Mapping| {
                 let offset = mapping.offset.wrapping_add(at.wrapping_sub(mapping.start));
-                let shown = self.local().is_mapped_by(mapping)
+                let shown = self.local.is_mapped_by(mapping)
                     && mapping.start <= at
                     && offset == self.offset_of(one.pages.start) + (at - one.address);
                 if shown {
@@ -127,7 +127,7 @@ impl Segment {
     fn everywhere(&self, held: &InProcess<'_>, pages: &[Pages]) -> std::io::Result<Vec<(u64, Pages)>> {
         let mut found = Vec::new();
         each_mapping(0, |mapping: &Mapping| {
-            if self.local().is_mapped_by(mapping) && !registry::is_base(held, mapping.start) {
+            if self.local.is_mapped_by(mapping) && !registry::is_base(held, mapping.start) {
                 found.extend(self.overlaps(mapping, pages));
             }
             true
@@ -174,7 +174,7 @@ impl Segment {
         for run in retired {
             // Without the lock: returning many pages takes long. Pages that could not
             // be emptied must not be allocated as zeroes.
-            if punch(self.local().file(), self.offset_of(run.start), run.bytes()).is_ok() {
+            if punch(self.local.file(), self.offset_of(run.start), run.bytes()).is_ok() {
                 empty.push(*run);
             }
         }

@@ -79,7 +79,7 @@ impl Answerer {
 impl Segment {
     /// Lets `ask` do the DMA that this member's map leaves to it ([`super::ranges::Place::asked`]). Once.
     pub fn answer_with(&self, ask: Arc<dyn Ask>) {
-        if self.local().asked.set(ask.clone()).is_err() {
+        if self.local.asked.set(ask.clone()).is_err() {
             return;
         }
         let _held = registry::enter();
@@ -94,7 +94,7 @@ impl Segment {
             self.own_mailbox().state.store(CLOSED, Release);
         }
         // SAFETY: the process's lock is held.
-        unsafe { &mut *self.local().answerer.get() }.0 = thread;
+        unsafe { &mut *self.local.answerer.get() }.0 = thread;
     }
 
     fn own_mailbox(&self) -> &Mailbox {
@@ -151,7 +151,7 @@ impl Reach<'_> {
         if member != self.segment().member() {
             return self.ask_owner(transfer);
         }
-        let done = self.segment().local().asked.get().is_some_and(|ask| {
+        let done = self.segment().local.asked.get().is_some_and(|ask| {
             // SAFETY: the caller's memory, at least that long.
             unsafe { serve(&**ask, iova, here, len, direction) }
         });

@@ -224,7 +224,7 @@ impl Reach<'_> {
     fn by_kernel(&self, whole: Transfer, own: bool) -> Result<(), DmaFault> {
         let fault = |errno| whole.unreachable(errno);
         if own {
-            return self.segment().local().own_memory().copy(whole).map_err(fault);
+            return self.segment().local.own_memory().copy(whole).map_err(fault);
         }
         // 0: a process in a namespace that the keeper cannot see.
         let pid = self.segment().pid_of(whole.member & !Addr::ON_DEMAND).filter(|&pid| pid != 0);

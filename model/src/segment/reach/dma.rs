@@ -240,7 +240,7 @@ impl Reach<'_> {
         let holds = iova.wrapping_sub(range.start) < range.len;
         let inside = !range.in_segment()
             || range.backing >= segment.heap_offset()
-                && range.backing.checked_add(range.len).is_some_and(|end| end <= segment.local().total_bytes);
+                && range.backing.checked_add(range.len).is_some_and(|end| end <= segment.local.total_bytes);
         (holds && inside).then_some(range)
     }
 }

@@ -40,7 +40,7 @@ impl Found {
     /// What belongs to the lock of an island, which the caller holds.
     #[inline(always)]
     fn of(segment: &Segment, island: u16) -> NonNull<Found> {
-        let place = &segment.local().found[usize::from(island) % super::ISLANDS];
+        let place = &segment.local.found[usize::from(island) % super::ISLANDS];
         // Only lock holders write it.
         match NonNull::new(place.load(Relaxed)) {
             Some(found) => found,

@@ -259,7 +259,7 @@ impl Segment {
     #[allow(clippy::mut_from_ref)]
     pub(in crate::segment) unsafe fn offers(&self) -> &mut Offers {
         // SAFETY: by contract.
-        unsafe { &mut *self.local().offers.get() }
+        unsafe { &mut *self.local.offers.get() }
     }
 }
 

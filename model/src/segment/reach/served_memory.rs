@@ -93,14 +93,14 @@ impl Reach<'_> {
     #[allow(clippy::mut_from_ref)]
     fn lent(&self) -> &mut Vec<(u64, u64)> {
         // SAFETY: changed with the lock of all cards only, and used by no caller twice at a time.
-        unsafe { &mut *self.segment().local().lent.get() }
+        unsafe { &mut *self.segment().local.lent.get() }
     }
 
     /// Whether all of these bytes are lent memory of this process that stays mapped.
     pub(in crate::segment) fn is_lent(&self, start: u64, len: u64) -> bool {
         let Some(end) = start.checked_add(len) else { return false };
         // SAFETY: a lock is held, so that nobody changes it.
-        let lent = unsafe { &*self.segment().local().lent.get() };
+        let lent = unsafe { &*self.segment().local.lent.get() };
         lent.iter().any(|&(from, to)| from <= start && end <= to)
     }
 }

@@ -25,8 +25,7 @@ pub(super) fn die_with_lock(socket: &Path) {
 
 #[test]
 fn a_killed_holder_loses_lock_and_memory() {
-    let net = Net::start();
-    let a = net.attach();
+    let (net, a) = Net::joined();
     let mut other = Other::start("die_with_lock", &net.socket());
     let told = other.hear();
     let (member, iova) = (told[0] as u16, told[1]);
@@ -87,8 +86,7 @@ pub(super) fn keep_allocating(socket: &Path) {
 
 #[test]
 fn deaths_at_any_moment_leave_the_tables_whole() {
-    let net = Net::start();
-    let a = net.attach();
+    let (net, a) = Net::joined();
     let mine = a.alloc(3 * 4096).unwrap();
     // SAFETY: the area is ours.
     unsafe { mine.ptr.write_bytes(0x5a, mine.len) };

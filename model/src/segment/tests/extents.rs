@@ -75,8 +75,7 @@ fn first_fit_as_page_by_page() {
 
 #[test]
 fn nobody_frees_what_is_not_theirs() {
-    let net = Net::start();
-    let segment = net.attach();
+    let (_net, segment) = Net::joined();
     let guard = segment.lock(Duration::from_secs(1)).unwrap();
     let got = Extents::new(&guard).alloc(5, 10).unwrap();
     assert!(!free(&guard, 6, got));
@@ -86,8 +85,7 @@ fn nobody_frees_what_is_not_theirs() {
 
 #[test]
 fn a_full_table_refuses_politely() {
-    let net = Net::start();
-    let segment = net.attach();
+    let (_net, segment) = Net::joined();
     let guard = segment.lock(Duration::from_secs(1)).unwrap();
     let extents = Extents::new(&guard);
     for _ in 0..MAX_EXTENTS {

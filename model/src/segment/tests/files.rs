@@ -68,8 +68,7 @@ struct Pair {
 
 impl Pair {
     fn new(role: &str) -> Pair {
-        let net = Net::start();
-        let a = net.attach();
+        let (net, a) = Net::joined();
         let mut other = Other::start(role, &net.socket());
         let told = other.hear();
         let mine = Buffer::filled(LEN, 5);

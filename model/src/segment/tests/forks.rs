@@ -28,8 +28,7 @@ fn in_fork(body: impl FnOnce() -> i32) -> i32 {
 
 #[test]
 fn parent_and_child_have_their_own_copies() {
-    let net = Net::start();
-    let a = net.attach();
+    let (_net, a) = Net::joined();
     let buffer = Buffer::filled(300 * 4096, 5);
     let start = buffer.ptr.wrapping_add(24);
     let len = buffer.len - 4096;
@@ -71,8 +70,7 @@ fn parent_and_child_have_their_own_copies() {
 
 #[test]
 fn the_child_sees_the_moment_of_the_fork() {
-    let net = Net::start();
-    let a = net.attach();
+    let (_net, a) = Net::joined();
     let buffer = Buffer::filled(64 << 20, 6);
     a.map(buffer.ptr, buffer.len, true).unwrap();
     // SAFETY: as in `in_fork`.
@@ -92,8 +90,7 @@ fn the_child_sees_the_moment_of_the_fork() {
 
 #[test]
 fn a_child_can_attach_again() {
-    let net = Net::start();
-    let a = net.attach();
+    let (net, a) = Net::joined();
     let socket = net.socket();
     let mine = a.member();
     let code = in_fork(|| match Segment::attach(&socket) {
@@ -122,8 +119,7 @@ pub(super) fn fork_and_live(socket: &Path) {
 
 #[test]
 fn a_surviving_child_does_not_keep_its_parent_alive() {
-    let net = Net::start();
-    let a = net.attach();
+    let (net, a) = Net::joined();
     let mut other = Other::start("fork_and_live", &net.socket());
     let told = other.hear();
     other.kill();
@@ -135,8 +131,7 @@ fn a_surviving_child_does_not_keep_its_parent_alive() {
 
 #[test]
 fn forks_while_others_register_neither_hang_nor_lose() {
-    let net = Net::start();
-    let a = net.attach();
+    let (_net, a) = Net::joined();
     let fixed = Buffer::filled(8 * 4096, 2);
     a.map(fixed.ptr, fixed.len, true).unwrap();
     let registering = {

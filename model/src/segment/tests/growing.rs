@@ -8,8 +8,7 @@ const PAGE: usize = 4096;
 
 #[test]
 fn a_buffer_does_not_grow_over_what_follows_it_in_the_segment() {
-    let net = Net::start();
-    let a = net.attach();
+    let (_net, a) = Net::joined();
     for pages in [2, 3, 64] {
         let (one, other) = (Buffer::filled(pages * PAGE, 1), Buffer::filled(pages * PAGE, 2));
         a.map(one.ptr, one.len, true).unwrap();
@@ -39,8 +38,7 @@ fn a_buffer_does_not_grow_over_what_follows_it_in_the_segment() {
 
 #[test]
 fn a_page_that_is_a_mapping_of_its_own_stays() {
-    let net = Net::start();
-    let a = net.attach();
+    let (_net, a) = Net::joined();
     let three = Buffer::filled(3 * PAGE, 3);
     let page = three.ptr.wrapping_add(PAGE);
     // Nothing can be read or written beside it. Unmapped pages would not do: what other threads map there joins the mapping.
@@ -56,8 +54,7 @@ fn a_page_that_is_a_mapping_of_its_own_stays() {
 /// A buffer on the stack of another thread stays there, as one on the caller's own does.
 #[test]
 fn stacks_of_other_threads_stay() {
-    let net = Net::start();
-    let a = net.attach();
+    let (_net, a) = Net::joined();
     let (tell, told) = std::sync::mpsc::channel();
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let other = std::thread::spawn(move || {
@@ -82,8 +79,7 @@ fn stacks_of_other_threads_stay() {
 /// A thread may have announced a list of robust futexes that is not the C library's, in a buffer that is registered.
 #[test]
 fn a_list_that_is_none_of_the_c_library_tells_of_no_stack() {
-    let net = Net::start();
-    let a = net.attach();
+    let (_net, a) = Net::joined();
     let buffer = Buffer::filled(4 * PAGE, 1);
     let head = buffer.ptr as usize + 2 * PAGE;
     let (tell, told) = std::sync::mpsc::channel();

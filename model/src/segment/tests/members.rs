@@ -44,8 +44,7 @@ fn members_share_the_world_and_leave_nothing() {
 
 #[test]
 fn a_freed_area_reads_zero_when_it_comes_back() {
-    let net = Net::start();
-    let a = net.attach();
+    let (_net, a) = Net::joined();
     let area = a.alloc(4096).unwrap();
     // SAFETY: the area is ours.
     unsafe { area.ptr.write_bytes(0xaa, 4096) };
@@ -87,8 +86,7 @@ fn a_keeper_that_nobody_calls_ends() {
 
 #[test]
 fn one_keeper_for_a_path() {
-    let net = Net::start();
-    let member = net.attach();
+    let (net, member) = Net::joined();
     let second = keeper::run(options(net.socket()));
     assert!(matches!(second, Err(KeeperError::AlreadyRunning(_))));
     // A stale file is replaced.
@@ -126,8 +124,7 @@ fn nobody_there_says_what_to_do() {
 
 #[test]
 fn strange_clients_do_no_harm() {
-    let net = Net::start();
-    let member = net.attach();
+    let (net, member) = Net::joined();
     let send = |bytes: &[u8]| {
         let socket = dial(&net.socket()).unwrap();
         rustix::net::send(&socket, bytes, rustix::net::SendFlags::NOSIGNAL).unwrap();

@@ -71,6 +71,13 @@ impl Net {
         Net::start_with(|_| {})
     }
 
+    /// With a member.
+    fn joined() -> (Net, Arc<Segment>) {
+        let net = Net::start();
+        let member = net.attach();
+        (net, member)
+    }
+
     fn start_with(adjust: impl FnOnce(&mut KeeperOptions) + Send + 'static) -> Net {
         let directory = tempfile::tempdir().unwrap();
         let (report, gone) = channel();

@@ -68,8 +68,7 @@ fn there_and_back() {
 
 #[test]
 fn edges_stay_and_are_reached_all_the_same() {
-    let net = Net::start();
-    let a = net.attach();
+    let (_net, a) = Net::joined();
     let buffer = Buffer::filled(5 * 4096, 4);
     let start = buffer.ptr.wrapping_add(100);
     a.map(start, 4 * 4096, true).unwrap();
@@ -91,8 +90,7 @@ fn edges_stay_and_are_reached_all_the_same() {
 
 #[test]
 fn memory_of_other_kinds_stays() {
-    let net = Net::start();
-    let a = net.attach();
+    let (_net, a) = Net::joined();
     let stack = [7_u8; 5 * 4096];
     let iova = a.map(stack.as_ptr().cast_mut(), stack.len(), true).unwrap();
     assert_eq!(backing(&a, iova), Some((Backing::Private, stack.len() as u64)));
@@ -123,8 +121,7 @@ fn memory_of_other_kinds_stays() {
 /// pages are on their way there or back.
 #[test]
 fn a_concurrent_writer_loses_nothing() {
-    let net = Net::start();
-    let a = net.attach();
+    let (_net, a) = Net::joined();
     let buffer = Buffer::new(2 * MIB);
     let words = buffer.len / 8;
     let (stop, rounds) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
@@ -167,8 +164,7 @@ fn a_concurrent_writer_loses_nothing() {
 /// Memory of the allocator: which keeps using the same pages meanwhile.
 #[test]
 fn the_allocator_does_not_mind() {
-    let net = Net::start();
-    let a = net.attach();
+    let (_net, a) = Net::joined();
     let mut blocks: Vec<Vec<u8>> = Vec::new();
     for n in 0..200_usize {
         let len = 1000 + n * 977 % 60_000;
@@ -191,8 +187,7 @@ fn the_allocator_does_not_mind() {
 
 #[test]
 fn huge_pages_move_too() {
-    let net = Net::start();
-    let a = net.attach();
+    let (_net, a) = Net::joined();
     let buffer = Buffer::new(8 * MIB);
     // SAFETY: advice about our own memory.
     unsafe { libc::madvise(buffer.ptr.cast(), buffer.len, libc::MADV_HUGEPAGE) };
@@ -206,8 +201,7 @@ fn huge_pages_move_too() {
 
 #[test]
 fn a_sparse_giant_costs_little() {
-    let net = Net::start();
-    let a = net.attach();
+    let (_net, a) = Net::joined();
     let buffer = Buffer::new(8 << 30);
     let touched = [0_usize, 1 << 20, (3 << 30) + 4096, (8 << 30) - 1];
     for (n, &at) in touched.iter().enumerate() {
@@ -238,8 +232,7 @@ fn a_sparse_giant_costs_little() {
 
 #[test]
 fn what_the_program_did_meanwhile_is_respected() {
-    let net = Net::start();
-    let a = net.attach();
+    let (_net, a) = Net::joined();
     // The program unmaps its buffer while it is registered.
     let buffer = Buffer::filled(16 * 4096, 5);
     a.map(buffer.ptr, buffer.len, true).unwrap();
@@ -275,8 +268,7 @@ fn what_the_program_did_meanwhile_is_respected() {
 
 #[test]
 fn new_memory_at_an_old_address_is_registered_again() {
-    let net = Net::start();
-    let a = net.attach();
+    let (_net, a) = Net::joined();
     let buffer = Buffer::filled(4 * 4096, 7);
     a.map(buffer.ptr, buffer.len, true).unwrap();
     buffer.replace(0..buffer.len);
@@ -307,8 +299,7 @@ fn a_full_heap_means_foreign() {
 
 #[test]
 fn leaving_brings_buffers_home() {
-    let net = Net::start();
-    let a = net.attach();
+    let (net, a) = Net::joined();
     let buffer = Buffer::filled(MIB, 9);
     let heap = vec![0x33_u8; 3 * MIB];
     a.map(buffer.ptr, buffer.len, true).unwrap();

@@ -26,8 +26,7 @@ pub(super) fn private_buffer(socket: &Path) {
 
 #[test]
 fn copies_reach_other_processes_both_ways() {
-    let net = Net::start();
-    let a = net.attach();
+    let (net, a) = Net::joined();
     let mut other = Other::start("private_buffer", &net.socket());
     let mut third = Other::start("private_buffer", &net.socket());
     let told = other.hear();

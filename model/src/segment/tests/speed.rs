@@ -20,8 +20,7 @@ fn per_round(rounds: u32, mut round: impl FnMut()) -> f64 {
 
 #[test]
 fn hot_paths() {
-    let net = Net::start();
-    let a = net.attach();
+    let (_net, a) = Net::joined();
     let me = a.member();
     let buffers: Vec<Buffer> = (0..4).map(|n| Buffer::filled(1 << 20, n)).collect();
     for buffer in &buffers {
@@ -48,8 +47,7 @@ fn hot_paths() {
 
 #[test]
 fn registration() {
-    let net = Net::start();
-    let a = net.attach();
+    let (_net, a) = Net::joined();
     for len in [4096, 64 << 10, 1 << 20, 64 << 20] {
         let buffer = Buffer::filled(len, 1);
         let rounds = if len > 1 << 20 { 1 } else { 20 };

@@ -39,8 +39,7 @@ fn set(list: &[&str]) -> BTreeSet<String> {
 
 #[test]
 pub fn frames_come_to_the_addresses_of_a_port() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let (mut sender, mut receiver) = (Sender::of(&net, &frames()), flow::receiver(&net, &[]));
     assert_eq!(come(&mut sender, &mut receiver), set(&[OWN]));
     receiver.does(&format!("mac_addr add 0 {OTHER}\nmcast_addr add 0 {GROUP}"));
@@ -57,8 +56,7 @@ pub fn frames_come_to_the_addresses_of_a_port() {
 /// The table of docs/dpdk.md, line by line.
 #[test]
 pub fn a_port_is_what_seastar_asks_for() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let mut testpmd = Testpmd::start(&net, &["net_verbena0"], &["-i", "--rxq=4", "--txq=4"]);
     let said = testpmd.does(
         "show port info 0\nshow port 0 rx_offload capabilities\nshow port 0 tx_offload capabilities\n\
@@ -86,8 +84,7 @@ pub fn a_port_is_what_seastar_asks_for() {
 /// A switch does not send a frame back to where it came from.
 #[test]
 fn what_a_port_sends_does_not_come_back() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let mut receiver = flow::receiver(&net, &[]);
     receiver.does("set promisc 0 on");
     // Promiscuous, too, as programs begin.

@@ -110,8 +110,7 @@ pub(super) fn counter(receiver: &mut Testpmd, name: &str) -> u64 {
 /// Rules of each kind of header and action, in one batch of frames; then without some of them, and without any.
 #[test]
 pub fn rules_choose_the_queue_of_a_frame() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let (mut sender, mut receiver) = (sender(&net), receiver(&net, &[]));
     let rules = [
         "priority 1 ingress pattern eth / ipv4 / udp / end actions queue index 1 / end",
@@ -123,12 +122,11 @@ pub fn rules_choose_the_queue_of_a_frame() {
         "ingress pattern eth / ipv6 / end actions rss queues 1 2 3 end / end",
     ];
     for (n, rule) in rules.iter().enumerate() {
-        let said = receiver.does(&format!("flow validate 0 {rule}\nflow create 0 {rule}"));
-        assert!(said.contains("Flow rule validated"), "{rule}: {said}");
-        assert!(said.contains(&format!("Flow rule #{n} created")), "{rule}: {said}");
+        let created = format!("Flow rule #{n} created");
+        let lines = format!("flow validate 0 {rule}\nflow create 0 {rule}");
+        receiver.does_saying(&lines, &["Flow rule validated", &created]);
     }
-    let listed = receiver.does("flow list 0");
-    assert!(listed.contains("ETH IPV4 TCP => DROP") && listed.contains("ETH IPV6 => RSS"), "{listed}");
+    receiver.does_saying("flow list 0", &["ETH IPV4 TCP => DROP", "ETH IPV6 => RSS"]);
 
     // One is dropped. The tag is before the UDP: both rules match, and either may have it (rte_flow(3)).
     let all = batch().len();
@@ -146,8 +144,7 @@ pub fn rules_choose_the_queue_of_a_frame() {
     assert_eq!(counter(&mut receiver, "rx_rule_drop"), 1);
 
     // The rule of worse priority has what the other leaves.
-    let said = receiver.does("flow destroy 0 rule 1");
-    assert!(said.contains("Flow rule #1 destroyed"), "{said}");
+    receiver.does_saying("flow destroy 0 rule 1", &["Flow rule #1 destroyed"]);
     let with_fewer =
         [("udp 4000", 1), ("udp 4001", 1), ("vlan 5", 3), ("vlan 6", 1), ("type 88b5", 1), ("nobody's", 2)];
     let came = sent(&mut sender, &mut receiver, all - 1);
@@ -164,16 +161,14 @@ pub fn rules_choose_the_queue_of_a_frame() {
 /// Rules tell how many tags a frame has: none, some, more than one.
 #[test]
 pub fn rules_know_frames_by_their_tags() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let mut receiver = receiver(&net, &[]);
     for rule in [
         "ingress pattern eth has_vlan is 0 / end actions queue index 1 / end",
         "ingress pattern eth has_vlan is 1 / vlan has_more_vlan is 1 / end actions queue index 2 / end",
         "priority 1 ingress pattern eth has_vlan is 1 / end actions queue index 3 / end",
     ] {
-        let said = receiver.does(&format!("flow create 0 {rule}"));
-        assert!(said.contains("created"), "{rule}: {said}");
+        receiver.does_saying(&format!("flow create 0 {rule}"), &["created"]);
     }
     let tagged = |tags: usize| {
         let tags = [&CUSTOMER[..], &[0, 5]].concat().repeat(tags);
@@ -193,16 +188,14 @@ pub fn rules_know_frames_by_their_tags() {
 /// Frames come with the mark of their rule, and rules count what they take, also what they drop.
 #[test]
 pub fn rules_mark_and_count_frames() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let (mut sender, mut receiver) = (sender(&net), receiver(&net, &[]));
     for rule in [
         "pattern eth / ipv4 / udp / end actions mark id 3054 / count / rss queues 0 2 end / end",
         "pattern eth / ipv4 / tcp / end actions count / drop / end",
         "pattern eth / ipv6 / end actions queue index 1 / mark id 7 / end",
     ] {
-        let said = receiver.does(&format!("flow create 0 ingress {rule}"));
-        assert!(said.contains("created"), "{rule}: {said}");
+        receiver.does_saying(&format!("flow create 0 ingress {rule}"), &["created"]);
     }
     // TCP does not come, nor what is nobody's.
     sent(&mut sender, &mut receiver, batch().len() - 3);
@@ -229,8 +222,7 @@ pub fn rules_mark_and_count_frames() {
     // Of lengths from 80 on, in the order of the batch.
     assert_eq!(query(&mut receiver, 0), (4, 80 + 81 + 84 + 85));
     assert_eq!(query(&mut receiver, 1), (2, 82 + 83));
-    let said = receiver.does("flow query 0 2 count");
-    assert!(said.contains("it needs the action count"), "{said}");
+    receiver.does_saying("flow query 0 2 count", &["it needs the action count"]);
     sent(&mut sender, &mut receiver, batch().len() - 3);
     assert_eq!(query(&mut receiver, 0), (8, 2 * 330));
     assert_eq!(query(&mut receiver, 1), (4, 2 * 165));
@@ -245,15 +237,13 @@ pub fn isolated_ports_get_what_rules_name() {
         let net = StockNet::new();
         let (mut sender, mut receiver) = (sender(&net), receiver(&net, option));
         if option.is_empty() {
-            let said = receiver.does("flow isolate 0 1");
-            assert!(said.contains("is now restricted"), "{said}");
+            receiver.does_saying("flow isolate 0 1", &["is now restricted"]);
         }
         receiver.does("flow create 0 ingress pattern eth / ipv4 / tcp / end actions queue index 3 / end");
         let came = sent(&mut sender, &mut receiver, 2);
         assert_eq!(without_ipv6(came), named(&[("tcp 80", 3), ("tcp 4000", 3)]));
         assert_eq!(counter(&mut receiver, "rx_no_rule"), batch().len() as u64 - 2);
-        let said = receiver.does("flow isolate 0 0");
-        assert!(said.contains("is not restricted anymore"), "{said}");
+        receiver.does_saying("flow isolate 0 0", &["is not restricted anymore"]);
         let came = sent(&mut sender, &mut receiver, batch().len() - 1);
         assert_eq!(came.len(), batch().len() - 1, "{came:?}");
         end(&net, [sender.testpmd, receiver]);
@@ -263,8 +253,7 @@ pub fn isolated_ports_get_what_rules_name() {
 /// What the card cannot do is refused, with what is wrong.
 #[test]
 pub fn rules_that_the_card_cannot_keep_are_refused() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let mut testpmd = receiver(&net, &[]);
     let to_0 = "end actions queue index 0 / end";
     for (rule, why) in [
@@ -301,8 +290,7 @@ pub fn rules_that_the_card_cannot_keep_are_refused() {
         ("ingress pattern eth / end actions count / end".into(), "an action is missing"),
     ] {
         for command in ["validate", "create"] {
-            let said = testpmd.does(&format!("flow {command} 0 {rule}"));
-            assert!(said.contains("Caught PMD error type") && said.contains(why), "{rule}: {said}");
+            testpmd.does_saying(&format!("flow {command} 0 {rule}"), &["Caught PMD error type", why]);
         }
     }
     let said = testpmd.does("flow list 0");
@@ -313,8 +301,7 @@ pub fn rules_that_the_card_cannot_keep_are_refused() {
 /// A rule that is there already is refused, however often.
 #[test]
 pub fn rules_that_repeat_are_refused() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let rule = |queue| {
         format!("flow create 0 ingress pattern eth / ipv4 / udp dst is 7 / end actions queue index {queue} / end\n")
     };
@@ -345,8 +332,7 @@ fn perf(net: &StockNet, options: &[&str]) -> String {
 /// more room.
 #[test]
 pub fn ten_thousand_rules_are_made_and_ended() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let many = |kind: &[&'static str]| {
         let all = ["--ingress", "--rules-count=10000", "--rules-batch=10000", "--deletion-rate"];
         [&all[..], kind].concat()

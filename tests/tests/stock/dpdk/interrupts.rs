@@ -8,8 +8,7 @@ use super::*;
 /// that, and some of stopped queues and of reset that testpmd does not show.
 #[test]
 pub fn programs_sleep_until_frames_come() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let directory = tempfile::tempdir().expect("a directory");
     let sleeper = net.dpdk().compiled(directory.path(), "sleeper");
     let files = EalFiles::new();

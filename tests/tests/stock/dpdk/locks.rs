@@ -13,8 +13,7 @@ fn testpmd_that_would_lock_all_memory_is_refused() {
     if !is_root() {
         return eprintln!("left out: only root may lock all memory");
     }
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     need("prlimit");
     // So many addresses that it can start, and too few for the memory of a net: whatever it does, it locks no more.
     let by = ["prlimit", "--as=17179869184"];
@@ -28,8 +27,7 @@ fn testpmd_that_would_lock_all_memory_is_refused() {
 /// Where the kernel refuses the lock, it does no harm.
 #[test]
 fn testpmd_that_may_not_lock_all_memory_gets_its_port() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     need("prlimit");
     need("setpriv");
     let unprivileged = ["setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-ipc_lock"];

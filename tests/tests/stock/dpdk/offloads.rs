@@ -48,8 +48,7 @@ fn checksums(by: &str) -> [String; 3] {
 /// testpmd's own sums are the oracle: frames with wrong checksums leave with the same bytes, whoever computes them.
 #[test]
 pub fn checksums_are_those_that_testpmd_computes() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let pcap = Pcap::new();
     let sent = [packets(0), packets(1), packets(3), packets(999)].concat();
     let reader = pcap.reader(&sent);
@@ -80,8 +79,7 @@ fn told(mut receiver: Testpmd, sender: Testpmd, count: usize) -> String {
 /// By testpmd's verbose lines.
 #[test]
 pub fn packets_have_their_hash_and_say_which_checksums_are_right() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let pcap = Pcap::new();
     let sent = packets(100);
     let reader = pcap.reader(&sent);
@@ -109,8 +107,7 @@ pub fn packets_have_their_hash_and_say_which_checksums_are_right() {
 /// testpmd asks for a tag in each frame that it sends, and another has it in the frame, or beside it.
 #[test]
 pub fn tags_are_inserted_and_stripped() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let pcap = Pcap::new();
     let sent = packets(100);
     let reader = pcap.reader(&sent);
@@ -153,9 +150,8 @@ fn check_sequence(frame: &[u8]) -> [u8; 4] {
 /// Packets of a port that keeps them end with the check sequence of the wire, which statistics do not count.
 #[test]
 fn check_sequences_are_kept() {
-    let _alone = alone();
+    let net = StockNet::alone();
     assert_eq!(check_sequence(b"123456789"), 0xcbf4_3926u32.to_le_bytes(), "of CRC catalogues");
-    let net = StockNet::new();
     let pcap = Pcap::new();
     let sent = frames();
     let reader = pcap.reader(&sent);
@@ -167,8 +163,7 @@ fn check_sequences_are_kept() {
     receiver.asks("show port stats 0", &format!("RX-packets: {} ", sent.len()));
     sender.quit();
     let bytes: usize = sent.iter().map(Vec::len).sum();
-    let said = receiver.does("show port stats 0");
-    assert!(said.contains(&format!("RX-bytes:  {bytes}")), "{bytes}: {said}");
+    receiver.does_saying("show port stats 0", &[&format!("RX-bytes:  {bytes}")]);
     receiver.quit();
     let came = pcap.frames();
     assert_eq!(came.len(), sent.len());
@@ -224,8 +219,7 @@ fn kinds() -> Vec<Vec<u8>> {
 /// Ethernet, options of IP, and what is neither TCP nor UDP.
 #[test]
 pub fn kinds_of_packets_are_those_that_dpdk_finds() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let pcap = Pcap::new();
     let sent = kinds();
     let reader = pcap.reader(&sent);

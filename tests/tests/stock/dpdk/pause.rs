@@ -9,8 +9,7 @@ const FRAMES: usize = 600;
 /// What testpmd says of flow control when it does not ask, does not wait, does neither, or both.
 #[test]
 fn flow_control_is_what_was_set() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let mut testpmd = Testpmd::start(&net, &["net_verbena1"], &["-i"]);
     for [rx, tx] in [["on", "on"], ["on", "off"], ["off", "on"], ["off", "off"], ["on", "on"]] {
         let set = format!("set flow_ctrl rx {rx} tx {tx} 0 0 0 0 mac_ctrl_frame_fwd off autoneg off 0");
@@ -20,16 +19,14 @@ fn flow_control_is_what_was_set() {
         }
     }
     let set = "set flow_ctrl rx on tx on 0 0 0 0 mac_ctrl_frame_fwd on autoneg off 0";
-    let said = testpmd.does(set);
-    assert!(said.contains("pause frames that are given to programs"), "{said}");
+    testpmd.does_saying(set, &["pause frames that are given to programs"]);
     end(&net, [testpmd]);
 }
 
 /// A port that does not ask is not waited for: what it has no receives for is lost at once, and counted.
 #[test]
 fn a_port_that_asks_nobody_to_wait_loses_frames() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let pcap = Pcap::new();
     let frame = [&[2, 0x56, 0x42, 0, 1, 0, 2, 9, 9, 9, 9, 9, 0x88, 0xb5][..], &[7; 100]].concat();
     // It has 256 receives, and takes nothing until it is told to.

@@ -15,28 +15,22 @@ fn frames_for_card_1(count: usize) -> Vec<Vec<u8>> {
 /// Also while a port is started: what is asked of all queues and what of one, and a size that is no power of two.
 #[test]
 pub fn queues_are_as_they_were_made() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let options = ["-i", "--rxq=2", "--txq=2", "--rxd=300", "--txd=300", "--enable-hw-vlan-strip"];
     let mut testpmd = Testpmd::start(&net, &["net_verbena0"], &options);
-    let said = testpmd.does("show rxq info 0 1");
-    for text in ["Mempool: mb_pool_0", "RX scattered packets: on", "RXDs: 300", "Rx queue state: started"] {
-        assert!(said.contains(text), "no {text:?}: {said}");
-    }
-    let said = testpmd.does("show txq info 0 1");
-    for text in ["TXDs: 512", "Tx queue state: started"] {
-        assert!(said.contains(text), "no {text:?}: {said}");
-    }
-    let said = testpmd.does("show config rxtx");
-    for text in ["RX desc=300", "RX Offloads=0x1\n", "TX desc=512", "TX offloads=0x0"] {
-        assert!(said.contains(text), "no {text:?}: {said}");
-    }
+    testpmd.does_saying(
+        "show rxq info 0 1",
+        &["Mempool: mb_pool_0", "RX scattered packets: on", "RXDs: 300", "Rx queue state: started"],
+    );
+    testpmd.does_saying("show txq info 0 1", &["TXDs: 512", "Tx queue state: started"]);
+    testpmd.does_saying(
+        "show config rxtx",
+        &["RX desc=300", "RX Offloads=0x1\n", "TX desc=512", "TX offloads=0x0"],
+    );
     // testpmd shows the first queue.
-    let said = testpmd.does("vlan set stripq off 0,0\nshow config rxtx");
-    assert!(said.contains("RX Offloads=0x0\n"), "{said}");
-    let said = testpmd.does("show rxq info 0 2\nshow port 0 rxq 0 desc 300 status");
-    assert!(said.contains("Failed to retrieve information for port: 0, RX queue: 2"), "{said}");
-    assert!(said.contains("desc id = 300"), "{said}");
+    testpmd.does_saying("vlan set stripq off 0,0\nshow config rxtx", &["RX Offloads=0x0\n"]);
+    let wrong = ["Failed to retrieve information for port: 0, RX queue: 2", "desc id = 300"];
+    testpmd.does_saying("show rxq info 0 2\nshow port 0 rxq 0 desc 300 status", &wrong);
     // Of queues that there are not; releases of testpmd differ in what they say.
     for ask in ["rxq 7 desc used count", "rxq 7 desc 0 status", "txq 7 desc 0 status"] {
         let said = testpmd.does(&format!("show port 0 {ask}"));
@@ -48,8 +42,7 @@ pub fn queues_are_as_they_were_made() {
 /// Frames wait in their descriptors until the program takes them.
 #[test]
 pub fn descriptors_of_a_receive_queue_say_what_waits() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let mut receiver = Testpmd::start(&net, &["net_verbena1"], &["-i", "--forward-mode=rxonly"]);
     let mut sender = Sender::of(&net, &frames_for_card_1(FRAMES));
     let empty = "desc count = 0\n";
@@ -58,8 +51,10 @@ pub fn descriptors_of_a_receive_queue_say_what_waits() {
     receiver.asks("show port 0 rxq 0 desc used count", &format!("desc count = {FRAMES}\n"));
     for (descriptor, status) in [(0, "DONE"), (FRAMES - 1, "DONE"), (FRAMES, "AVAILABLE"), (255, "AVAILABLE")]
     {
-        let said = receiver.does(&format!("show port 0 rxq 0 desc {descriptor} status"));
-        assert!(said.contains(&format!("Desc status = {status}\n")), "{descriptor}: {said}");
+        receiver.does_saying(
+            &format!("show port 0 rxq 0 desc {descriptor} status"),
+            &[&format!("Desc status = {status}\n")],
+        );
     }
     receiver.does("start");
     receiver.asks("show port 0 rxq 0 desc used count", empty);
@@ -83,13 +78,11 @@ const SEND: &str = "port stop 2\nport start 2\nstart\n";
 /// Descriptors of a transmit queue are free when their frames are sent, although the program sends nothing more.
 #[test]
 pub fn descriptors_of_a_transmit_queue_say_what_is_sent() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let pcap = Pcap::new();
     let mut testpmd = sender_to_itself(&net, &pcap);
     let look = |n: usize| format!("show port 1 txq 0 desc {n} status\n");
-    let said = testpmd.does(&look(255));
-    assert!(said.contains("Desc status = DONE\n"), "{said}");
+    testpmd.does_saying(&look(255), &["Desc status = DONE\n"]);
     let said = testpmd.does(&format!("{SEND}{}{}", look(255).repeat(LOOKS), look(0).repeat(10)));
     // Some of them were taken at once, so that there is room, and the others wait.
     let looks: Vec<bool> =
@@ -105,8 +98,7 @@ pub fn descriptors_of_a_transmit_queue_say_what_is_sent() {
 /// The mbufs of frames that are sent are free at once, while their frames wait, and although the program sends nothing more.
 #[test]
 fn mbufs_are_free_while_their_frames_wait() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let pcap = Pcap::new();
     let mut testpmd = sender_to_itself(&net, &pcap);
     let looks = "show port 1 txq 0 desc 255 status\ndump_mempool mb_pool_0\n".repeat(400);
@@ -148,8 +140,7 @@ fn come(receiver: &mut Testpmd, queue: usize, count: usize, dropped: usize) {
 /// A receive queue is stopped while its port goes on: its frames are dropped and counted, and may go to another.
 #[test]
 pub fn receive_queues_start_and_stop_apart() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let options = ["-i", "--forward-mode=rxonly", "--rxq=2", "--txq=2", "--rss-ip"];
     let mut receiver = Testpmd::start(&net, &["net_verbena1"], &options);
     // Frames of no IP have no hash.
@@ -184,8 +175,7 @@ pub fn receive_queues_start_and_stop_apart() {
 /// Queues are not started with their port if the program says so.
 #[test]
 pub fn queues_with_a_deferred_start_wait_for_it() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let mut receiver = Testpmd::start(&net, &["net_verbena1"], &["-i", "--forward-mode=rxonly"]);
     let mut sender = Sender::of(&net, &frames_for_card_1(FRAMES));
     for queue in ["rxq", "txq"] {
@@ -194,23 +184,22 @@ pub fn queues_with_a_deferred_start_wait_for_it() {
     let (mut came, mut dropped) = (0, 0);
     // Also after the port was stopped while the queues were started.
     for _ in 0..2 {
-        let said = receiver.does("show rxq info 0 0\nshow txq info 0 0");
-        for text in [
-            "RX deferred start: on",
-            "Rx queue state: stopped",
-            "TX deferred start: on",
-            "Tx queue state: stopped",
-        ] {
-            assert!(said.contains(text), "no {text:?}: {said}");
-        }
+        receiver.does_saying(
+            "show rxq info 0 0\nshow txq info 0 0",
+            &[
+                "RX deferred start: on",
+                "Rx queue state: stopped",
+                "TX deferred start: on",
+                "Tx queue state: stopped",
+            ],
+        );
         sender.sends();
         dropped += FRAMES;
         come(&mut receiver, 0, came, dropped);
-        let said =
-            receiver.does("port 0 rxq 0 start\nport 0 txq 0 start\nshow rxq info 0 0\nshow txq info 0 0");
-        for text in ["Rx queue state: started", "Tx queue state: started"] {
-            assert!(said.contains(text), "no {text:?}: {said}");
-        }
+        receiver.does_saying(
+            "port 0 rxq 0 start\nport 0 txq 0 start\nshow rxq info 0 0\nshow txq info 0 0",
+            &["Rx queue state: started", "Tx queue state: started"],
+        );
         receiver.does("start");
         sender.sends();
         came += FRAMES;
@@ -224,14 +213,15 @@ pub fn queues_with_a_deferred_start_wait_for_it() {
 /// [`interrupts`](super::interrupts) has a program that does.
 #[test]
 pub fn transmit_queues_start_and_stop_apart() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let mut receiver = Testpmd::start(&net, &["net_verbena1"], &["-i", "--forward-mode=rxonly"]);
     receiver.does("start");
     let mut sender = Sender::of(&net, &frames_for_card_1(FRAMES));
     sender.sends();
-    let said = sender.testpmd.does("stop\nport 1 txq 0 stop\nshow txq info 1 0\nport 1 txq 0 start");
-    assert!(said.contains("Tx queue state: stopped"), "{said}");
+    sender.testpmd.does_saying(
+        "stop\nport 1 txq 0 stop\nshow txq info 1 0\nport 1 txq 0 start",
+        &["Tx queue state: stopped"],
+    );
     sender.sends();
     receiver.asks("show port stats 0", &format!("RX-packets: {} ", 2 * FRAMES));
     let said = sender.testpmd.does("show port stats 1");
@@ -242,8 +232,7 @@ pub fn transmit_queues_start_and_stop_apart() {
 /// A queue that is stopped is made anew while its port goes on, and gets what it got before, by the table and by rules.
 #[test]
 pub fn queues_are_made_anew_while_their_port_goes_on() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let options = ["-i", "--forward-mode=rxonly", "--rxq=2", "--txq=2"];
     let mut receiver = Testpmd::start(&net, &["net_verbena1"], &options);
     receiver.does(
@@ -273,12 +262,10 @@ pub fn queues_are_made_anew_while_their_port_goes_on() {
 /// A port that is reset begins anew, as often as it is told to, and receives when its queues are there again.
 #[test]
 pub fn ports_are_reset() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let mut receiver = Testpmd::start(&net, &["net_verbena1"], &["-i", "--forward-mode=rxonly"]);
     let mut sender = Sender::of(&net, &frames_for_card_1(FRAMES));
-    let said = receiver.does("port reset 0");
-    assert!(said.contains("please stop port(s) first"), "{said}");
+    receiver.does_saying("port reset 0", &["please stop port(s) first"]);
     for _ in 0..3 {
         receiver.does("start");
         sender.sends();

@@ -1,5 +1,6 @@
 //! Other releases of DPDK than the one that is installed: 24.11 with the same tests, and one that is not known.
 
+use tests::place_for;
 use tests::stock::{compile, repository, Dpdk};
 
 use super::{self as dpdk, *};
@@ -44,8 +45,7 @@ with_debian_13! {
 
 #[test]
 fn an_unknown_release_is_refused_by_name() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let program = directory.path().join("unknown_dpdk");
+    let (_directory, program) = place_for("unknown_dpdk");
     let source = repository().join("tests/c/unknown_dpdk.c");
     compile("cc", &["-rdynamic", "-Wl,--as-needed"], &source, &program);
     let mut command = Command::new(program);

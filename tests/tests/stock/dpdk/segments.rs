@@ -186,8 +186,7 @@ fn messages_and_frames_in_bursts_that_fill_the_queue() {
 /// What the card cannot cut is refused, and holds up nothing.
 #[test]
 fn what_cannot_be_cut_is_refused() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let pcap = Pcap::new();
     // Segments that are longer than any frame, and one that is not.
     let sent = [20_000, 1000, 30_000, 500].map(|length| message(false, false, 0, 0x18, length).frame);
@@ -210,8 +209,7 @@ fn what_cannot_be_cut_is_refused() {
 /// what refers to it.
 #[test]
 fn what_came_into_buffers_of_the_program_is_cut_by_dpdk() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let pcap = Pcap::new();
     let options = ["-i", "--forward-mode=csum", "--mbuf-size=4352", "--mp-alloc=xbuf", ANY_LENGTH];
     let mut receiver = Testpmd::start(&net, &["net_verbena1", &pcap.writer()], &options);

@@ -5,8 +5,7 @@ use super::*;
 /// Also after one has started again, and while the hash of one changes, which exchanges its rules.
 #[test]
 fn each_program_on_a_port_gets_each_frame() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let frame = [&[2, 0x56, 0x42, 0, 1, 0, 2, 9, 9, 9, 9, 9, 0x88, 0xb5][..], &[7; 100]].concat();
     let mut sender = Sender::of(&net, &vec![frame; 50]);
     let options = ["-i", "--forward-mode=rxonly", "--rxq=2", "--txq=2", "--rss-udp"];

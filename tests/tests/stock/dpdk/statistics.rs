@@ -6,8 +6,7 @@ use super::*;
 /// Frames that are no frames are errors, and nothing else that was sent.
 #[test]
 fn what_cannot_be_sent_is_counted_as_an_error_alone() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let pcap = Pcap::new();
     let frame = |length: usize| {
         let start = [2, 0x56, 0x42, 0, 1, 0, 2, 9, 9, 9, 9, 9, 0x88, 0xb5];
@@ -38,8 +37,7 @@ fn what_cannot_be_sent_is_counted_as_an_error_alone() {
 /// A port begins to count when a program opens it, whatever an earlier program has missed.
 #[test]
 fn a_program_counts_from_its_start() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let mut first = Testpmd::start(&net, &["net_verbena1"], &["-i", "--forward-mode=rxonly", "--rxd=64"]);
     first.does("");
     let mut sender = Sender::of(&net, &frames()[..200]);
@@ -61,8 +59,7 @@ fn a_program_counts_from_its_start() {
 /// Frames that wait for a receive when their program ends leave all the same, or are counted.
 #[test]
 fn what_waits_is_sent_before_a_port_stops() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     // Started, and receiving by nobody until it is told to.
     let mut receiver = Testpmd::start(&net, &["net_verbena1"], &["-i", "--forward-mode=rxonly", "--rxd=64"]);
     receiver.does("");

@@ -10,8 +10,7 @@ use super::*;
 /// Frames without a tag always come, those with one if it was asked for; also of a promiscuous port.
 #[test]
 pub fn frames_of_other_vlans_are_filtered() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let mut frames: Vec<_> = batch().into_iter().map(|(_, frame)| frame).collect();
     // A tag of 802.1ad with the number of a VLAN is none of it.
     frames.push([&[2, 0x56, 0x42, 0, 1, 0, 2, 9, 9, 9, 9, 9, 0x88, 0xa8, 0, 5][..], &[0; 300]].concat());
@@ -42,8 +41,7 @@ pub fn frames_of_other_vlans_are_filtered() {
 /// keeps them.
 #[test]
 pub fn all_vlans_are_received_by_many_addresses() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let (mut sender, mut receiver) = (sender(&net), receiver(&net, &["--rss-udp"]));
     let addresses: Vec<_> = (1..=60).map(|n| format!("mac_addr add 0 02:00:00:00:01:{n:02x}")).collect();
     for commands in [
@@ -81,16 +79,14 @@ fn rules_that_there_is_room_for(net: &StockNet) -> Vec<Flow<SegmentCard>> {
 /// hash, whose rules have to be there beside the old ones: the redirection table is that of the old ones still.
 #[test]
 pub fn filters_that_find_no_room_leave_what_was_there() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let (mut sender, mut receiver) = (sender(&net), receiver(&net, &["--rss-udp"]));
     let taken = rules_that_there_is_room_for(&net);
-    let said = receiver.does("mac_addr add 0 02:00:00:00:00:01");
-    assert!(said.contains("TABLE_FULL"), "{said}");
+    receiver.does_saying("mac_addr add 0 02:00:00:00:00:01", &["TABLE_FULL"]);
     let came = sent(&mut sender, &mut receiver, batch().len() - 1);
     assert!(came.contains_key("vlan 5"), "{came:?}");
-    let said = receiver.does(&format!("port config 0 rss-hash-key ipv4-udp {}", "AB".repeat(40)));
-    assert!(said.contains("TABLE_FULL"), "{said}");
+    receiver
+        .does_saying(&format!("port config 0 rss-hash-key ipv4-udp {}", "AB".repeat(40)), &["TABLE_FULL"]);
     for part in (0..128).collect::<Vec<_>>().chunks(8) {
         let entries: Vec<_> = part.iter().map(|n| format!("({n},3)")).collect();
         receiver.does(&format!("port config 0 rss reta {}", entries.join(",")));
@@ -104,8 +100,7 @@ pub fn filters_that_find_no_room_leave_what_was_there() {
 /// Of a port that receives meanwhile, and of one of its queues.
 #[test]
 pub fn stripping_is_switched_while_frames_come() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let (mut sender, mut receiver) = (sender(&net), receiver(&net, &[]));
     receiver.does("flow create 0 ingress pattern eth / vlan vid is 5 / end actions queue index 3 / end");
     for (command, stripped) in [

@@ -3,21 +3,18 @@
 use std::path::Path;
 
 use super::*;
-use tests::stock::{alone, peers};
+use tests::stock::peers;
 
 /// Two hosts, and between their ports as many datagrams as two programs can forward to each other: each asks for these
 /// alone, and has them.
 fn beside(check: impl FnOnce(&[Host; 2])) {
-    let _alone = alone();
-    let net = StockNet::new();
-    let hosts = two(&net);
+    let (net, hosts) = two();
     let forwards = |device: &str, mode: &str| {
         let mut testpmd = Testpmd::start(&net, &[device], &["-i", "--flow-isolate-all", mode]);
         testpmd.expect("testpmd>");
         let rule =
             "flow create 0 ingress pattern eth / ipv4 / udp dst is 1001 / end actions queue index 0 / end";
-        let said = testpmd.does(&format!("{rule}\nstart"));
-        assert!(said.contains("Flow rule #0 created"), "{said}");
+        testpmd.does_saying(&format!("{rule}\nstart"), &["Flow rule #0 created"]);
         testpmd
     };
     let back = forwards("net_verbena1", "--forward-mode=macswap");
@@ -62,15 +59,12 @@ for to, length in [(sys.argv[2], 1000), ('239.1.2.3', 1001), (sys.argv[2], 8000)
 /// fragments only the first has ports: nobody would have it whole if the rule took that one, so the kernel gets all.
 #[test]
 fn a_flow_is_of_whole_datagrams() {
-    let _alone = alone();
-    let net = StockNet::new();
-    let hosts = two(&net);
+    let (net, hosts) = two();
     let [a, b] = &hosts;
     let mut testpmd = Testpmd::start(&net, &["net_verbena1"], &["-i", "--flow-isolate-all"]);
     testpmd.expect("testpmd>");
     let rule = "flow create 0 ingress pattern eth / ipv4 / udp dst is 1001 / end actions drop / end";
-    let said = testpmd.does(rule);
-    assert!(said.contains("Flow rule #0 created"), "{said}");
+    testpmd.does_saying(rule, &["Flow rule #0 created"]);
     let mut server = Program::start(b.command(&["python3", "-c", RECEIVE, ADDRESS[1]]));
     server.expect("bound", LIMIT);
     a.run(&["python3", "-c", SEND, ADDRESS[0], ADDRESS[1]]);

@@ -10,21 +10,19 @@ struct Served {
     server: Program,
     host: Host,
     net: StockNet,
-    _alone: std::sync::MutexGuard<'static, ()>,
 }
 
 impl Served {
     /// With options for the interface.
     fn new(options: &[&str]) -> Served {
-        let alone = alone();
-        let net = StockNet::new();
+        let net = StockNet::alone();
         let host = Host::new();
         host.up(&net, "verbena0/1", &[&["--kernel", "vb0"], options].concat());
         let serve = ["serve", "--device", "verbena1", "--address", SERVER, "--cores", "2"];
         let mut server = net.start(example("http-per-core"), &serve);
         server.expect("http://198.18.0.102/", LIMIT);
         host.pings(SERVER, &[]);
-        Served { server, host, net, _alone: alone }
+        Served { server, host, net }
     }
 
     /// A connection for each: both cores get some of twenty.

@@ -3,9 +3,9 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use tests::stock::{alone, wait_for, StockNet};
+use tests::stock::{wait_for, StockNet};
 
-use super::{end, noted, two, typed, Host, ADDRESS, LIMIT};
+use super::{end, hosts_on, noted, two, typed, Host, ADDRESS, LIMIT};
 
 /// How the lines of `verbena port` call the namespace of a host.
 fn place(host: &Host) -> String {
@@ -15,10 +15,9 @@ fn place(host: &Host) -> String {
 
 #[test]
 fn interfaces_are_listed_and_none_is_left_unseen() {
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     net.refuses(&["port"], "is not running");
-    let hosts = two(&net);
+    let hosts = hosts_on(&net);
     let [a, b] = &hosts;
     b.up(&net, "verbena1/1", &["--kernel", "vb0.107", "--vlan", "107"]);
     let list = || net.does(&["port"]);
@@ -84,9 +83,7 @@ sys.stdin.read()
 /// The card has no rule left for an interface that the kernel makes promiscuous.
 #[test]
 fn a_process_that_fails_says_why() {
-    let _alone = alone();
-    let net = StockNet::new();
-    let hosts = two(&net);
+    let (net, hosts) = two();
     let [_, b] = &hosts;
     let (mut fill, end_of_input) = typed(net.command(&[], "/usr/bin/python3", &["-c", FILL]));
     fill.expect("full of ", LIMIT);

@@ -43,9 +43,7 @@ fn an_interface_goes_with_its_namespace() {
 /// One that is moved on and renamed is followed, as one is that the kernel's users move, and not another with its name.
 #[test]
 fn an_interface_may_move_on() {
-    let _alone = alone();
-    let net = StockNet::new();
-    let hosts = super::two(&net);
+    let (net, hosts) = super::two();
     let other = Host::new();
     let [a, b] = &hosts;
     b.run(&["ip", "link", "set", "vb0", "netns", &other.pid, "name", "moved"]);

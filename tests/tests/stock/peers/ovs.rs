@@ -6,7 +6,7 @@ use std::time::Instant;
 use driver::Registers;
 use fpga_regs::regs::port;
 use model::attach::SegmentCard;
-use tests::stock::{alone, need, peers, wait_for, EalFiles, Program, StockNet, Testpmd};
+use tests::stock::{need, peers, wait_for, EalFiles, Program, StockNet, Testpmd};
 
 use super::LIMIT;
 use crate::kernel::expect_ten_answers;
@@ -146,8 +146,7 @@ fn pings(net: &StockNet, options: &[&str]) {
 #[ignore = "the long form of the checks"]
 fn a_bridge_forwards_between_the_kernel_and_a_port() {
     need("ping");
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let mut host = Testpmd::start(&net, &["net_verbena1"], &["-i", "--forward-mode=icmpecho"]);
     host.types("start");
     let ovs = Ovs::start(&net);
@@ -183,8 +182,7 @@ fn a_bridge_forwards_between_the_kernel_and_a_port() {
 #[ignore = "the long form of the checks"]
 fn bonds_of_a_switch_and_of_dpdk_negotiate() {
     need("ping");
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let devices =
         ["net_verbena1", "net_verbena1p2", "net_bonding0,mode=4,slave=net_verbena1,slave=net_verbena1p2"];
     let mut host = Testpmd::start(&net, &devices, &["-i", "--portlist=2", "--forward-mode=icmpecho"]);
@@ -244,8 +242,7 @@ fn bonds_of_a_switch_and_of_dpdk_negotiate() {
 #[ignore = "the long form of the checks"]
 fn bonds_of_a_switch_and_of_a_card_negotiate() {
     need("ping");
-    let _alone = alone();
-    let net = StockNet::new();
+    let net = StockNet::alone();
     let ovs = Ovs::start(&net);
     ovs.bonds();
     net.does(&["lag", "verbena1", "--mode", "802.3ad"]);
