@@ -16,7 +16,7 @@ const DEFECTS: [(&str, &str, &str, &str); 9] = [
     ("cqe-phase", "completion", "a CQE with the wrong phase", "Cqe.phase (byte 63, bit 0"),
     ("dma-address", "DMA write", "DMA to a wrong address", "Command.out_iova (byte 24)"),
     ("wqe-fetch", "loopback send", "a corrupted WQE fetch", "QpContext.sq_iova"),
-    ("link-flap", "link", "the link flaps", "port0.LINK.changes"),
+    ("link-flap", "link", "the link flaps", "port1.LINK.changes"),
     ("doorbell-page", "interrupts", "doorbell page 0x10000", "Reply.object (byte 4) of ALLOC_PAGE"),
 ];
 
@@ -248,8 +248,8 @@ fn registers_are_decoded_and_compared() {
     let place = Place::new();
     let said = place.expect(0, &["regs", "STATUS", "--doc"]);
     assert!(said.contains("0x00024  STATUS") && said.contains("A reset is in progress."), "{said}");
-    assert!(place.expect(0, &["regs", "port1"]).contains("port1.LINK"));
-    assert!(place.expect(1, &["regs", "port7"]).contains("there is no block or register `port7`"));
+    assert!(place.expect(0, &["regs", "port2"]).contains("0x02000  port2.LINK"));
+    assert!(place.expect(1, &["regs", "port0"]).contains("there is no block or register `port0`"));
     for (name, device) in [("a.json", "sim"), ("b.json", "sim"), ("c.json", "sim:wrong-identity")] {
         let dump = place.expect(0, &["regs", "--json", "--device", device]);
         std::fs::write(place.path(name), dump).unwrap();
