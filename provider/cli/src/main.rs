@@ -6,7 +6,7 @@
 //! | [`launch`] | `run`, `up`, `down`: programs that see the cards |
 //! | [`net`] | the keeper of a net, `serve`, `link`, `lag`, the wire between the cards |
 //! | [`capture`] | `capture`: the packets of a running net |
-//! | [`kernel`] | `port`: the kernel's interface for a port |
+//! | [`kernel`] | `netdev`: the kernel's interface for a port |
 //! | [`doctor`] | `doctor` |
 //! | [`perftest`], [`measured`], [`compare`], [`trace`] | perftest's figures: one run, a matrix, where the time goes |
 //! | [`sim`] | `sim`: workloads on many cards, without programs |
@@ -77,7 +77,7 @@ enum Command {
     Perftest(perftest::PerftestArgs),
     /// Card profiles: how fast a modelled card is, and how that is known
     Card(card::CardCommand),
-    /// Where the time of each message goes: runs a perftest test in virtual time
+    /// Run a perftest test in simulated time, and show where the time of each message goes
     Trace(trace::TraceArgs),
     /// Run many perftest tests and compare them with published ones, in one report
     Compare(compare::CompareArgs),
@@ -91,8 +91,8 @@ enum Command {
     Lag(lag::LagArgs),
     /// Show the packets of a running net, or write them to a file, as tcpdump does
     Capture(capture::CaptureArgs),
-    /// Make a network interface of the kernel for a port, beside RDMA and DPDK on it; list those that there are
-    Port(kernel::PortCommand),
+    /// Make a network interface of the kernel for a port, remove it, or list all
+    Netdev(kernel::NetdevCommand),
     /// List the cards on PCI, with IOMMU group, driver and state
     List(pci::ListArgs),
     /// Give PCI devices to vfio-pci, so that programs can open them (root)
@@ -135,9 +135,9 @@ enum Command {
     /// Keep a net alive until killed (started by `up`)
     #[command(hide = true)]
     Hold(keeper::HoldArgs),
-    /// Carry frames between a port and the kernel until killed (started by `port up`)
+    /// Carry frames between a port and the kernel until killed (started by `netdev up`)
     #[command(hide = true)]
-    KernelPort(kernel::process::ProcessArgs),
+    NetdevProcess(kernel::process::ProcessArgs),
 }
 
 /// Takes -1 as a value, which the option then refuses, rather than as an option that does not exist.
@@ -167,7 +167,7 @@ fn main() -> ExitCode {
         Command::Link(args) => link::link(args),
         Command::Lag(args) => lag::lag(args),
         Command::Capture(args) => capture::capture(args),
-        Command::Port(args) => kernel::port(args),
+        Command::Netdev(args) => kernel::netdev(args),
         Command::List(args) => pci::list(args),
         Command::Bind(args) => pci::bind(args),
         Command::Unbind(args) => pci::unbind(args),
@@ -187,7 +187,7 @@ fn main() -> ExitCode {
         Command::Completions(args) => manual::completions(args, Cli::command()),
         Command::Man(args) => manual::man(args, Cli::command()),
         Command::Keeper(args) => keeper::keeper(args),
-        Command::KernelPort(args) => kernel::process::kernel_port(args),
+        Command::NetdevProcess(args) => kernel::process::netdev_process(args),
         Command::Hold(args) => keeper::hold_until_killed(args),
     };
     match result.and_then(output::finish) {

@@ -1,4 +1,4 @@
-//! The kernel beside RDMA and DPDK on the same port: `verbena port`, with ping, sockets, perftest and DPDK between two network
+//! The kernel beside RDMA and DPDK on the same port: `verbena netdev`, with ping, sockets, perftest and DPDK between two network
 //! namespaces.
 
 mod flows;
@@ -70,9 +70,9 @@ impl Host {
         Program::start(wrapped(self.command(&[]), &launcher))
     }
 
-    /// `verbena port up` for it.
+    /// `verbena netdev up` for it.
     fn up(&self, net: &StockNet, port: &str, options: &[&str]) {
-        net.does(&[&["port", "up", port, "--netns", &self.pid][..], options].concat());
+        net.does(&[&["netdev", "up", port, "--netns", &self.pid][..], options].concat());
     }
 
     /// Packets that one of its interfaces has received.
@@ -115,7 +115,7 @@ impl Drop for Host {
 fn two(net: &StockNet) -> [Host; 2] {
     let hosts = [Host::new(), Host::new()];
     for (n, host) in hosts.iter().enumerate() {
-        host.up(net, &format!("verbena{n}/1"), &["--kernel", "vb0"]);
+        host.up(net, &format!("verbena{n}/1"), &["--name", "vb0"]);
     }
     hosts
 }
@@ -135,7 +135,7 @@ fn end(net: &StockNet, hosts: [Host; 2]) {
             .filter_map(|line| line.split_whitespace().nth(1))
             .find(|count| count.parse().is_ok_and(|count: u64| count != 0));
         assert_eq!(wrong, None, "{errors}");
-        net.does(&["port", "down", &format!("verbena{n}/1")]);
+        net.does(&["netdev", "down", &format!("verbena{n}/1")]);
         let left = host.run(&["ip", "-br", "link"]);
         assert!(!left.contains("vb0"), "{left}");
     }
@@ -230,7 +230,7 @@ fn an_interface_keeps_to_the_mtu_of_the_card() {
 
 /// How often the threads of an interface's queues have slept, by their names.
 fn sleeps(net: &StockNet, port: &str) -> BTreeMap<String, u64> {
-    let words = format!("kernel-port\0{port}\0--net={}\0", net.name());
+    let words = format!("netdev-process\0{port}\0--net={}\0", net.name());
     let processes = fs::read_dir("/proc").expect("/proc").flatten().map(|entry| entry.path());
     let process = processes
         .filter(|path| fs::read_to_string(path.join("cmdline")).is_ok_and(|line| line.contains(&words)))
@@ -251,9 +251,9 @@ fn connections_are_spread_over_queues() {
     let _alone = alone();
     let net = StockNet::new();
     let hosts = [Host::new(), Host::new()];
-    net.refuses(&["port", "up", "verbena0/1", "--kernel", "vb0", "--queues", "17"], "not in 1..=16");
+    net.refuses(&["netdev", "up", "verbena0/1", "--name", "vb0", "--queues", "17"], "not in 1..=16");
     for (n, host) in hosts.iter().enumerate() {
-        host.up(&net, &format!("verbena{n}/1"), &["--kernel", "vb0", "--queues", "3"]);
+        host.up(&net, &format!("verbena{n}/1"), &["--name", "vb0", "--queues", "3"]);
     }
     let [a, b] = &hosts;
     assert!(a.run(&["ip", "-d", "link", "show", "vb0"]).contains("multi_queue numqueues 3 "));
@@ -304,7 +304,7 @@ fn a_vlan_has_an_interface_of_its_own() {
     let hosts = two(&net);
     for (n, host) in hosts.iter().enumerate() {
         let port = format!("verbena{n}/1");
-        host.up(&net, &port, &["--kernel", "vb0.107", "--vlan", "107", "--mtu", "9000"]);
+        host.up(&net, &port, &["--name", "vb0.107", "--vlan", "107", "--mtu", "9000"]);
         host.run(&["ip", "addr", "add", &format!("192.0.2.{}/24", n + 1), "dev", "vb0.107"]);
     }
     let [a, b] = &hosts;
@@ -318,7 +318,7 @@ fn a_vlan_has_an_interface_of_its_own() {
     a.run(&["python3", "-c", SERVICE_TAGGED, &MAC.replace(':', "")]);
     wait_for("the other kind of tag", || b.received("vb0") >= before + 50);
     for n in 0..2 {
-        net.does(&["port", "down", &format!("verbena{n}/1"), "--vlan", "107"]);
+        net.does(&["netdev", "down", &format!("verbena{n}/1"), "--vlan", "107"]);
     }
     end(&net, hosts);
 }
@@ -557,21 +557,21 @@ fn a_killed_process_takes_its_interface_along() {
         assert!(lost.said.contains("100% packet loss"), "{}", lost.said);
         net.register(1, 0, port::RX_NO_RULE) > before
     });
-    let list = net.does(&["port"]);
+    let list = net.does(&["netdev"]);
     assert!(
         list.contains(&format!("verbena1/1 vb0 failed: its process {pid} ended without an error message")),
         "{list}"
     );
-    net.refuses(&["port", "down", "verbena1/1"], "has no kernel interface");
-    b.up(&net, "verbena1/1", &["--kernel", "vb0"]);
+    net.refuses(&["netdev", "down", "verbena1/1"], "has no kernel interface");
+    b.up(&net, "verbena1/1", &["--name", "vb0"]);
     a.pings(ADDRESS[1], &[]);
     // An interface that is deleted ends its process.
     a.run(&["ip", "link", "del", "vb0"]);
     wait_for("its process stays", || {
-        let down = Program::start(net.verbena(&["port", "down", "verbena0/1"])).wait(LIMIT);
+        let down = Program::start(net.verbena(&["netdev", "down", "verbena0/1"])).wait(LIMIT);
         down.said.contains("has no kernel interface")
     });
-    a.up(&net, "verbena0/1", &["--kernel", "vb0"]);
+    a.up(&net, "verbena0/1", &["--name", "vb0"]);
     end(&net, hosts);
 }
 
@@ -579,43 +579,43 @@ fn a_killed_process_takes_its_interface_along() {
 fn what_cannot_be_is_refused() {
     let net = StockNet::new();
     let host = Host::new();
-    let up = |words: &[&'static str], why: &str| net.refuses(&[&["port", "up"], words].concat(), why);
-    host.up(&net, "verbena0/1", &["--kernel", "vb0"]);
+    let up = |words: &[&'static str], why: &str| net.refuses(&[&["netdev", "up"], words].concat(), why);
+    host.up(&net, "verbena0/1", &["--name", "vb0"]);
     up(
-        &["verbena0/1", "--kernel", "vb1"],
-        "has the interface vb0 already; `verbena port down verbena0/1 --net",
+        &["verbena0/1", "--name", "vb1"],
+        "has the interface vb0 already; `verbena netdev down verbena0/1 --net",
     );
-    up(&["verbena2/1", "--kernel", "vb1"], "has the ports verbena0/1 to verbena1/2, not verbena2/1");
-    up(&["verbena0/3", "--kernel", "vb1"], "not verbena0/3");
-    up(&["mlx5_0/1", "--kernel", "vb1"], "as in verbena0/1");
-    up(&["verbena0/2", "--kernel", "longer-than-fifteen"], "1 to 15");
-    up(&["verbena0/2", "--kernel", "vb1", "--vlan", "4095"], "1..=4094");
-    up(&["verbena0/2", "--kernel", "vb1", "--netns", "no-such"], "`ip netns list`");
-    up(&["verbena0/2", "--kernel", "vb1", "--netns", "999999999"], "process 999999999");
+    up(&["verbena2/1", "--name", "vb1"], "has the ports verbena0/1 to verbena1/2, not verbena2/1");
+    up(&["verbena0/3", "--name", "vb1"], "not verbena0/3");
+    up(&["mlx5_0/1", "--name", "vb1"], "a port is verbena0/1");
+    up(&["verbena0/2", "--name", "longer-than-fifteen"], "1 to 15");
+    up(&["verbena0/2", "--name", "vb1", "--vlan", "4095"], "1..=4094");
+    up(&["verbena0/2", "--name", "vb1", "--netns", "no-such"], "`ip netns list`");
+    up(&["verbena0/2", "--name", "vb1", "--netns", "999999999"], "process 999999999");
     net.refuses(
-        &["port", "up", "verbena0/2", "--kernel", "vb0", "--netns", &host.pid],
+        &["netdev", "up", "verbena0/2", "--name", "vb0", "--netns", &host.pid],
         "another program has it",
     );
-    net.refuses(&["port", "up", "verbena0/2", "--kernel", "lo", "--netns", &host.pid], "take another name");
+    net.refuses(&["netdev", "up", "verbena0/2", "--name", "lo", "--netns", &host.pid], "take another name");
     host.run(&["ip", "tuntap", "add", "many", "mode", "tap", "multi_queue"]);
     host.run(&["ip", "tuntap", "add", "single", "mode", "tap"]);
-    let there = ["port", "up", "verbena0/2", "--netns", &host.pid, "--kernel"];
+    let there = ["netdev", "up", "verbena0/2", "--netns", &host.pid, "--name"];
     net.refuses(&[&there[..], &["many"]].concat(), "give --queues 2 or more");
     net.refuses(&[&there[..], &["single", "--queues", "2"]].concat(), "leave out --queues");
     let inside =
-        net.command(&[], verbena(), &["port", "up", "verbena0/2", "--kernel", "vb1", "--net", net.name()]);
+        net.command(&[], verbena(), &["netdev", "up", "verbena0/2", "--name", "vb1", "--net", net.name()]);
     Program::start(inside).wait(LIMIT).expect_refusal("--netns NAME");
     // No note is left of what never was.
-    net.refuses(&["port", "down", "verbena0/1", "--vlan", "9"], "VLAN 9 of net");
+    net.refuses(&["netdev", "down", "verbena0/1", "--vlan", "9"], "VLAN 9 of net");
     assert!(!net.socket().with_file_name(format!("{}.verbena0p1.9.kernel", net.name())).exists());
-    net.does(&["port", "down", "verbena0/1"]);
+    net.does(&["netdev", "down", "verbena0/1"]);
     net.expect_gone();
-    net.refuses(&["port", "down", "verbena0/1"], "is not running");
+    net.refuses(&["netdev", "down", "verbena0/1"], "is not running");
     for (options, why) in
         [(["--port", "0=udp:127.0.0.1"], "outside of the net"), (["--clock", "virtual"], "simulated time")]
     {
         let (net, holder) = StockNet::held(&options);
-        net.refuses(&["port", "up", "verbena0/1", "--kernel", "vb1"], why);
+        net.refuses(&["netdev", "up", "verbena0/1", "--name", "vb1"], why);
         net.expect_gone_after(holder);
     }
 }
@@ -626,12 +626,12 @@ fn a_system_without_tap_or_rights_is_told() {
     let net = StockNet::new();
     let unshare =
         unshare(&["--mount", "--net", "sh", "-c", "mount -t tmpfs none /dev/net && exec \"$0\" \"$@\""]);
-    let up = net.verbena(&["port", "up", "verbena0/1", "--kernel", "vb1"]);
+    let up = net.verbena(&["netdev", "up", "verbena0/1", "--name", "vb1"]);
     Program::start(wrapped(unshare, &up)).wait(LIMIT).expect_refusal("there is no /dev/net/tun");
     net.expect_gone();
     let net = StockNet::unprivileged();
     let own = net.command(&[], "true", &[]).get_program().to_owned();
-    let words = ["port", "up", "verbena0/1", "--kernel", "vb1", "--net", net.name()];
+    let words = ["netdev", "up", "verbena0/1", "--name", "vb1", "--net", net.name()];
     Program::start(net.command(&["--network", "host"], &own, &words)).wait(LIMIT).expect_refusal("root");
     net.expect_gone();
 }
@@ -649,19 +649,19 @@ fn an_ordinary_user_has_interfaces_too() {
         let user = |process: &str| fs::metadata(format!("/proc/{process}")).expect("it runs").uid();
         let owner = user(&pid);
         let ran = |words: &[&str]| {
-            let mut command = net.verbena(&[&["port"], words].concat());
+            let mut command = net.verbena(&[&["netdev"], words].concat());
             if !has_runtime {
                 command.env_remove("XDG_RUNTIME_DIR");
             }
             let ended = Program::start(command).wait(LIMIT);
             assert!(ended.good(), "{map}: {ended}");
         };
-        ran(&["up", "verbena0/1", "--kernel", "vb0", "--netns", &pid]);
+        ran(&["up", "verbena0/1", "--name", "vb0", "--netns", &pid]);
         let interfaces = fs::read_to_string(format!("/proc/{pid}/net/dev")).expect("it runs");
         assert!(interfaces.contains("vb0:"), "{interfaces}");
         ran(&["down", "verbena0/1"]);
         net.expect_gone();
-        ran(&["up", "verbena0/1", "--kernel", "vb0", "--netns", &pid]);
+        ran(&["up", "verbena0/1", "--name", "vb0", "--netns", &pid]);
         net.expect_gone_after(place);
         // That of a user who only tests.
         if owner != user("self") {
@@ -686,14 +686,14 @@ fn an_ordinary_user_has_interfaces_that_root_made() {
         host.run(&["ip", "tuntap", "add", "vb0", "mode", "tap", "user", user]);
         host.run(&["ip", "addr", "add", &format!("{}/15", ADDRESS[n]), "dev", "vb0"]);
         host.run(&["ip", "link", "set", "vb0", "up"]);
-        let up = net.verbena(&["port", "up", &format!("verbena{n}/1"), "--kernel", "vb0"]);
+        let up = net.verbena(&["netdev", "up", &format!("verbena{n}/1"), "--name", "vb0"]);
         let mut command = wrapped(host.command(without_privilege), &up);
         command.current_dir("/");
         Program::start(command).wait(LIMIT).expect_good();
     }
     hosts[0].pings(ADDRESS[1], &[]);
     for (n, host) in hosts.iter().enumerate() {
-        net.does(&["port", "down", &format!("verbena{n}/1")]);
+        net.does(&["netdev", "down", &format!("verbena{n}/1")]);
         assert!(host.run(&["ip", "addr", "show", "vb0"]).contains(ADDRESS[n]));
     }
 }

@@ -1,4 +1,4 @@
-//! `verbena port`: the kernel as one more user of a port's Ethernet queues, by a network interface.
+//! `verbena netdev`: the kernel as one more user of a port's Ethernet queues, by a network interface.
 //!
 //! | file | one idea |
 //! |---|---|
@@ -42,10 +42,10 @@ const MAX_MTU: i64 = MAX_FRAME as i64 - 18;
 /// Most queues of an interface: what is more helps no machine that carries frames by software.
 const MAX_QUEUES: i64 = 16;
 
-/// `verbena port`.
+/// `verbena netdev`.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct PortCommand {
+pub struct NetdevCommand {
     #[command(subcommand)]
     action: Option<Action>,
     /// The net whose interfaces are listed
@@ -67,7 +67,7 @@ struct UpArgs {
     which: Which,
     /// Name of the interface
     #[arg(long, value_name = "NAME", value_parser = interface)]
-    kernel: String,
+    name: String,
     /// The network namespace that it is in: a process id, or a name of `ip netns` (default: that of this command)
     #[arg(long, value_name = "PID|NAME")]
     netns: Option<String>,
@@ -101,7 +101,7 @@ fn interface(text: &str) -> Result<String, String> {
 }
 
 /// Runs the command.
-pub fn port(command: PortCommand) -> Result<u8> {
+pub fn netdev(command: NetdevCommand) -> Result<u8> {
     match command.action {
         Some(Action::Up(args)) => up(args),
         Some(Action::Down(args)) => down(&args),
@@ -166,12 +166,12 @@ fn up(args: UpArgs) -> Result<u8> {
     let held = keeper::ensure(&net, &CardArgs::default())?;
     check(which, &held)?;
     place::enter(args.netns.as_deref(), &held.namespaces)?;
-    let mut words = vec!["kernel-port".to_owned(), which.port.to_string()];
+    let mut words = vec!["netdev-process".to_owned(), which.port.to_string()];
     let directory = net.dir().to_str().context("the path of the nets is not UTF-8")?;
     words.extend([
         format!("--net={}", which.net),
         format!("--directory={directory}"),
-        format!("--kernel={}", args.kernel),
+        format!("--name={}", args.name),
         format!("--mtu={}", args.mtu),
         format!("--queues={}", args.queues),
     ]);
@@ -186,11 +186,11 @@ fn up(args: UpArgs) -> Result<u8> {
         bail!("{}", said.trim());
     }
     match which.look(&net)? {
-        Some(noted) if noted.runs => say!("{} is {which}", args.kernel),
-        Some(noted) => bail!("{} is gone again: {}", args.kernel, noted.why()),
+        Some(noted) if noted.runs => say!("{} is {which}", args.name),
+        Some(noted) => bail!("{} is gone again: {}", args.name, noted.why()),
         None => bail!(
             "the background process of {} ended without a message: was it out of memory (dmesg)?",
-            args.kernel
+            args.name
         ),
     }
     Ok(0)

@@ -13,8 +13,8 @@ use anyhow::{anyhow, Context, Result};
 use clap::Args;
 use rustix::fs::FlockOperation;
 
+use crate::args::PortName;
 use crate::launch::namespace::Kind;
-use crate::net::link::PortName;
 use crate::net::runtime::{default_net, Net};
 
 /// Where `ip netns` keeps names.
@@ -53,7 +53,7 @@ impl Which {
     /// The command that removes it.
     pub fn down(&self) -> String {
         let vlan = self.vlan.map_or(String::new(), |vlan| format!(" --vlan {vlan}"));
-        format!("verbena port down {}{vlan} --net {}", self.port, self.net)
+        format!("verbena netdev down {}{vlan} --net {}", self.port, self.net)
     }
 
     fn file(&self, net: &Net) -> PathBuf {
@@ -192,7 +192,7 @@ impl Noted {
             .unwrap_or_else(|| format!("its process {pid} ended without an error message; was it killed?"))
     }
 
-    /// A line of `verbena port`.
+    /// A line of `verbena netdev`.
     pub fn line(&self, which: &Which) -> String {
         let vlan = which.vlan.map_or(String::new(), |vlan| format!(" vlan {vlan}"));
         let start = format!("{} {}{vlan}", which.port, self.interface);

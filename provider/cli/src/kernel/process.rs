@@ -29,7 +29,7 @@ const SLEEP: Duration = Duration::from_secs(3600);
 /// at most.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Options of `verbena kernel-port`.
+/// Options of `verbena netdev-process`.
 #[derive(Args)]
 pub struct ProcessArgs {
     #[command(flatten)]
@@ -38,15 +38,15 @@ pub struct ProcessArgs {
     #[arg(long)]
     directory: PathBuf,
     #[arg(long)]
-    kernel: String,
+    name: String,
     #[arg(long)]
     mtu: u32,
     #[arg(long)]
     queues: u16,
 }
 
-/// `verbena kernel-port`: the process.
-pub fn kernel_port(args: ProcessArgs) -> Result<u8> {
+/// `verbena netdev-process`: the process.
+pub fn netdev_process(args: ProcessArgs) -> Result<u8> {
     daemon::orphan()?;
     if let Err(error) = serve(&args) {
         // Read by the starter, as long as the interface is not up.
@@ -58,7 +58,7 @@ pub fn kernel_port(args: ProcessArgs) -> Result<u8> {
 
 fn serve(args: &ProcessArgs) -> Result<()> {
     let net = Net::within(args.directory.clone(), &args.which.net)?;
-    let mut note = args.which.take(&net, &args.kernel)?;
+    let mut note = args.which.take(&net, &args.name)?;
     let ready = match start(args, &net) {
         Ok(ready) => ready,
         Err(error) => {
@@ -86,11 +86,11 @@ struct Ready {
 fn start(args: &ProcessArgs, net: &Net) -> Result<Ready> {
     let which = &args.which;
     let port = which.port.0;
-    let mut place = Place::leave(&args.kernel)?;
+    let mut place = Place::leave(&args.name)?;
     let card = SegmentCard::open(&net.socket(), port.card.into());
     let card = card.with_context(|| format!("opening verbena{}", port.card))?;
     let device = Device::open(card)?;
-    let taps = place.open(|| Tap::open(&args.kernel, queue::cuts(&device), args.queues))?;
+    let taps = place.open(|| Tap::open(&args.name, queue::cuts(&device), args.queues))?;
     let taps: Vec<_> = taps.into_iter().map(Arc::new).collect();
     let (pairs, spread) = queue::open(&device, port.port + 1, which.vlan, args.queues)?;
     let mut filter = Filter::open(spread, port.port + 1, which.vlan)?;

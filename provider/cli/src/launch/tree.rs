@@ -38,7 +38,7 @@ pub struct Tree<'a> {
     pub provider: &'a Path,
     /// The program sees the net's own network.
     pub network: bool,
-    /// Else the interfaces that it sees of those that `verbena port up` made.
+    /// Else the interfaces that it sees of those that `verbena netdev up` made.
     pub kernel: &'a [(PortId, String)],
     /// What the net's ports are connected to, and what their GID tables have beside their own addresses.
     pub wire: &'a LinkOptions,

@@ -19,7 +19,7 @@ impl Served {
         let alone = alone();
         let net = StockNet::new();
         let host = Host::new();
-        host.up(&net, "verbena0/1", &[&["--kernel", "vb0"], options].concat());
+        host.up(&net, "verbena0/1", &[&["--name", "vb0"], options].concat());
         let serve = ["serve", "--device", "verbena1", "--address", SERVER, "--cores", "2"];
         let mut server = net.start(example("http-per-core"), &serve);
         server.expect("http://198.18.0.102/", LIMIT);
@@ -50,7 +50,7 @@ impl Served {
     fn end(mut self) {
         assert!(!self.server.has_ended(), "{}", self.server.said());
         drop(self.server);
-        self.net.does(&["port", "down", "verbena0/1"]);
+        self.net.does(&["netdev", "down", "verbena0/1"]);
     }
 }
 

@@ -7,7 +7,7 @@ use tests::stock::{alone, wait_for, StockNet};
 
 use super::{end, noted, two, typed, Host, ADDRESS, LIMIT};
 
-/// How the lines of `verbena port` call the namespace of a host.
+/// How the lines of `verbena netdev` call the namespace of a host.
 fn place(host: &Host) -> String {
     let number = fs::metadata(format!("/proc/{}/ns/net", host.pid)).expect("it runs").ino();
     format!("net:[{number}]")
@@ -17,11 +17,11 @@ fn place(host: &Host) -> String {
 fn interfaces_are_listed_and_none_is_left_unseen() {
     let _alone = alone();
     let net = StockNet::new();
-    net.refuses(&["port"], "is not running");
+    net.refuses(&["netdev"], "is not running");
     let hosts = two(&net);
     let [a, b] = &hosts;
-    b.up(&net, "verbena1/1", &["--kernel", "vb0.107", "--vlan", "107"]);
-    let list = || net.does(&["port"]);
+    b.up(&net, "verbena1/1", &["--name", "vb0.107", "--vlan", "107"]);
+    let list = || net.does(&["netdev"]);
     let line = |start: &str, host: &Host, file: &str| {
         format!("{start} netns {} pid {}\n", place(host), noted(&net, file).expect("a process"))
     };
@@ -32,7 +32,7 @@ fn interfaces_are_listed_and_none_is_left_unseen() {
     ];
     assert_eq!(list(), all.concat());
     // To whom is there it says no place.
-    let said = b.verbena(&net, &["port"]);
+    let said = b.verbena(&net, &["netdev"]);
     assert!(said.contains("verbena1/1 vb0 pid ") && said.contains("verbena0/1 vb0 netns "), "{said}");
     // To its programs sysfs names that of a port, as it does for a card with a kernel driver; elsewhere there is none.
     let card =
@@ -40,19 +40,19 @@ fn interfaces_are_listed_and_none_is_left_unseen() {
     assert_eq!(b.on_card(&net, &["sh", "-c", card]).wait(LIMIT).expect_good(), "vb0\nvb0\nvb0\nthere\n");
     let said = a.on_card(&net, &["sh", "-c", card]).wait(LIMIT);
     assert!(!said.to_string().contains("vb0\n"), "{said}");
-    let left = net.does(&["port", "down", "verbena1/1"]);
+    let left = net.does(&["netdev", "down", "verbena1/1"]);
     assert!(
-        left.contains("VLAN 107 has vb0.107 still; `verbena port down verbena1/1 --vlan 107 --net"),
+        left.contains("VLAN 107 has vb0.107 still; `verbena netdev down verbena1/1 --vlan 107 --net"),
         "{left}"
     );
     assert_eq!(list(), [&all[0][..], &all[2]].concat());
-    b.up(&net, "verbena1/1", &["--kernel", "vb0"]);
-    net.does(&["port", "down", "verbena1/1", "--all"]);
+    b.up(&net, "verbena1/1", &["--name", "vb0"]);
+    net.does(&["netdev", "down", "verbena1/1", "--all"]);
     assert_eq!(list(), all[0]);
-    net.refuses(&["port", "down", "verbena1/1", "--all"], "has no kernel interface");
-    b.up(&net, "verbena1/1", &["--kernel", "vb0"]);
+    net.refuses(&["netdev", "down", "verbena1/1", "--all"], "has no kernel interface");
+    b.up(&net, "verbena1/1", &["--name", "vb0"]);
     end(&net, hosts);
-    net.refuses(&["port"], "is not running");
+    net.refuses(&["netdev"], "is not running");
 }
 
 /// Takes all rules that a card has room for.
@@ -91,15 +91,15 @@ fn a_process_that_fails_says_why() {
     let (mut fill, end_of_input) = typed(net.command(&[], "/usr/bin/python3", &["-c", FILL]));
     fill.expect("full of ", LIMIT);
     b.run(&["ip", "link", "set", "vb0", "promisc", "on"]);
-    wait_for("no word of the failure", || net.does(&["port"]).contains("verbena1/1 vb0 failed: "));
-    let list = net.does(&["port"]);
+    wait_for("no word of the failure", || net.does(&["netdev"]).contains("verbena1/1 vb0 failed: "));
+    let list = net.does(&["netdev"]);
     assert!(list.contains("TABLE_FULL") && list.starts_with("verbena0/1 vb0 netns "), "{list}");
     drop((end_of_input, fill));
     // `down` tells it once more, and it is forgotten then; a new interface replaces it, too.
-    net.refuses(&["port", "down", "verbena1/1"], "TABLE_FULL");
-    net.refuses(&["port", "down", "verbena1/1"], "has no kernel interface");
-    b.up(&net, "verbena1/1", &["--kernel", "vb0"]);
-    assert!(!net.does(&["port"]).contains("failed"));
+    net.refuses(&["netdev", "down", "verbena1/1"], "TABLE_FULL");
+    net.refuses(&["netdev", "down", "verbena1/1"], "has no kernel interface");
+    b.up(&net, "verbena1/1", &["--name", "vb0"]);
+    assert!(!net.does(&["netdev"]).contains("failed"));
     hosts[0].pings(ADDRESS[1], &[]);
     end(&net, hosts);
 }

@@ -15,10 +15,10 @@ fn an_interface_goes_with_its_namespace() {
         let hosts = [Host::new(), Host::new()];
         for (n, host) in hosts.iter().enumerate() {
             let port = format!("verbena{n}/1");
-            let options = ["--kernel", "vb0", "--queues", "2"];
+            let options = ["--name", "vb0", "--queues", "2"];
             match inside {
                 false => host.up(&net, &port, &options),
-                true => drop(host.verbena(&net, &[&["port", "up", &port][..], &options].concat())),
+                true => drop(host.verbena(&net, &[&["netdev", "up", &port][..], &options].concat())),
             }
         }
         let [a, b] = &hosts;
@@ -29,10 +29,10 @@ fn an_interface_goes_with_its_namespace() {
         b.place.signal(libc::SIGKILL);
         wait_for("the interface outlives its namespace", || noted(&net, "verbena1p1").is_none());
         // This waits until its process is gone.
-        net.refuses(&["port", "down", "verbena1/1"], "has no kernel interface");
+        net.refuses(&["netdev", "down", "verbena1/1"], "has no kernel interface");
         // In another one the port has an interface again.
         let again = Host::new();
-        again.up(&net, "verbena1/1", &["--kernel", "vb0"]);
+        again.up(&net, "verbena1/1", &["--name", "vb0"]);
         a.pings(ADDRESS[1], &[]);
         again.place.signal(libc::SIGKILL);
         a.place.signal(libc::SIGKILL);
