@@ -318,6 +318,11 @@ fn bench_measures() {
             assert!(row[latency]["p99_us"].as_f64() >= row[latency]["median_us"].as_f64(), "{row}");
         }
     }
+    // Short messages are in whole pages, too, which the card reaches without the kernel.
+    for opcode in ["write", "read"] {
+        let least = |row: usize| figures["sizes"][row][opcode]["min_us"].as_f64().unwrap();
+        assert!(least(0) < 1.5 * least(5), "{opcode} of 8 bytes: {} us, of 8192: {} us", least(0), least(5));
+    }
     assert_eq!(figures["rates"].as_array().unwrap().len(), 3);
     let said = place.expect(1, &["bench", "--device", "sim:stuck-admin"]);
     assert!(said.contains("verbena selftest finds out why"), "{said}");
