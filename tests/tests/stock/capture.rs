@@ -528,7 +528,7 @@ fn what_cannot_be_captured_is_refused() {
     let holder = net.hold(&[]);
     refused(&["verbena2/1"], "the net has 2 cards: there is no verbena2");
     refused(&["verbena0/3"], "a card has the ports 1 to 2: there is no port 3");
-    refused(&["--port", "mlx5_0/1"], "verbena0/1");
+    refused(&["mlx5_0/1"], "a port is verbena0/1");
     refused(&["--qp", "0x1000000"], "a QP number is 1 to 16777215");
     refused(&["-c", "0"], "--count");
     refused(&["-s", "100"], "--write");

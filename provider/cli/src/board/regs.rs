@@ -154,7 +154,10 @@ pub fn regs(args: RegsArgs) -> Result<u8> {
     };
     if chosen.is_empty() {
         let block = args.block.unwrap_or_default();
-        bail!("there is no block or register `{block}`: blocks are global, port1, port2, and port1.gid0 to port2.gid15; verbena regs lists all");
+        bail!(
+            "there is no block or register `{block}`: blocks are global, port1, port2, and port1.gid0 to port2.gid15; \
+             verbena regs lists all registers"
+        );
     }
     let opened = args.device.open()?;
     let mut values = read(&opened.card, &chosen);

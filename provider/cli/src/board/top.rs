@@ -19,7 +19,7 @@ use crate::output;
 
 /// Options of `verbena top`.
 #[derive(Args, Clone, Debug)]
-#[command(mut_arg("device", |arg| arg.help("The card, as for `verbena probe` (default: all cards of a net)").hide_default_value(true)))]
+#[command(mut_arg("device", |arg| arg.hide_default_value(true).help(DEVICE)))]
 pub struct TopArgs {
     #[command(flatten)]
     pub device: DeviceArgs,
@@ -39,6 +39,8 @@ const RATES: [(u32, &str, f64); 4] = [
     (port::RX_BYTES, "rx MB/s", 1e-6),
 ];
 
+/// Help of `--device`.
+const DEVICE: &str = "The card, as for `verbena probe` (default: all cards of a net)";
 /// Without a device, all cards of the net: a modelled card of this process would do nothing.
 const ALL: DeviceName = DeviceName::Sim(Defect::None);
 
