@@ -58,7 +58,7 @@
 #define VERBENA_PORTS UINT32_C(0x2)
 /* Bytes of the block. */
 #define VERBENA_GLOBAL_BYTES UINT32_C(0x1000)
-/* Offset of port 0 in BAR0. */
+/* Offset of port 1 in BAR0. */
 #define VERBENA_PORT_BASE UINT32_C(0x1000)
 /* Bytes of a port's block, its GID table included. */
 #define VERBENA_PORT_BYTES UINT32_C(0x1000)
@@ -168,7 +168,7 @@
 
 /* ---- Registers: port ---- */
 
-/* Offset in BAR0, counted from 0; there are 2. */
+/* Offset in BAR0 of port n + 1; there are 2. */
 #define VERBENA_PORT(n) (UINT32_C(0x1000) + (n) * UINT32_C(0x1000))
 
 /* The link. (RO, 4 bytes) */
@@ -187,7 +187,7 @@
 /* The one P_Key. (RO, 4 bytes) */
 #define VERBENA_PORT_REG_PKEY UINT32_C(0x1c)
 #define VERBENA_PORT_REG_PKEY_RESET UINT32_C(0xffff)
-/* Packets sent. (RO, 8 bytes) */
+/* Packets sent, those that TX_DISCARDS counts included. (RO, 8 bytes) */
 #define VERBENA_PORT_REG_TX_PACKETS UINT32_C(0x100)
 #define VERBENA_PORT_REG_TX_PACKETS_RESET UINT64_C(0x0)
 /* Bytes sent, from the Ethernet header to the ICRC. (RO, 8 bytes) */

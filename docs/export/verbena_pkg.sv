@@ -40,7 +40,7 @@ package verbena_pkg;
   localparam logic [31:0] PORTS = 32'h2;
   // Bytes of the block.
   localparam logic [31:0] GLOBAL_BYTES = 32'h1000;
-  // Offset of port 0 in BAR0.
+  // Offset of port 1 in BAR0.
   localparam logic [31:0] PORT_BASE = 32'h1000;
   // Bytes of a port's block, its GID table included.
   localparam logic [31:0] PORT_BYTES = 32'h1000;
@@ -172,7 +172,7 @@ package verbena_pkg;
   // The one P_Key. (RO, 4 bytes)
   localparam logic [31:0] PORT_REG_PKEY = 32'h1c;
   localparam logic [31:0] PORT_REG_PKEY_RESET = 32'hffff;
-  // Packets sent. (RO, 8 bytes)
+  // Packets sent, those that TX_DISCARDS counts included. (RO, 8 bytes)
   localparam logic [31:0] PORT_REG_TX_PACKETS = 32'h100;
   localparam logic [63:0] PORT_REG_TX_PACKETS_RESET = 64'h0;
   // Bytes sent, from the Ethernet header to the ICRC. (RO, 8 bytes)

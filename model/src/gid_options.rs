@@ -28,10 +28,10 @@ pub struct GidSpec {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GidSpecError {
     /// Not of the form.
-    #[error("`{0}`: a GID is PORT=ADDRESS, like verbena1/2=fd00::1,vlan=107, or 0=10.0.0.1 for verbena0/1")]
+    #[error("`{0}`: a GID is PORT=ADDRESS, like verbena0/1=10.0.0.1 or verbena1/2=fd00::1,vlan=107")]
     Form(String),
     /// No such port.
-    #[error("`{0}`: cards are 0 to {last}, ports 1 and 2, as in verbena1/2", last = MAX_CARDS - 1)]
+    #[error("`{0}` is no port: ports are verbena0/1, verbena0/2, ... verbena{last}/2", last = MAX_CARDS - 1)]
     Port(String),
     /// Not an address that a port can have.
     #[error("`{0}` is not one IPv4 or IPv6 address of a host")]

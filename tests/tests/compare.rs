@@ -44,7 +44,7 @@ fn a_report_with_published_and_own_measurements() {
     let output = compare(
         dir.path(),
         &[
-            "--cards=cx4lx",
+            "--card=cx4lx",
             "--tests=send_bw,qps",
             "--reference",
             reference.to_str().expect("a path"),
@@ -180,7 +180,7 @@ fn bad_input_is_refused_before_the_runs() {
         (&["--check", "text"], "was not written by --save"),
         (&["--tests", "write_bw,everything"], "there is no group of tests `everything`"),
         (&["--tolerance", "1"], "--check"),
-        (&["--cards", "f10a,no-such-card"], "--cards: no-such-card"),
+        (&["--card", "f10a,no-such-card"], "--card no-such-card"),
     ];
     let mut said = BTreeSet::new();
     for (options, why) in cases {
@@ -196,7 +196,7 @@ fn bad_input_is_refused_before_the_runs() {
 #[test]
 fn a_run_that_fails_is_named_and_fails_the_command() {
     let dir = tempfile::tempdir().expect("a directory");
-    let output = compare(dir.path(), &["--clock=wall", "--tests=qps", "--cards=cx4lx,f10a"]);
+    let output = compare(dir.path(), &["--clock=wall", "--tests=qps", "--card=cx4lx,f10a"]);
     assert_eq!(output.status.code(), Some(1));
     let said = stderr(&output);
     assert!(said.contains("--card cx4lx") && said.contains("failed"), "{said}");
@@ -240,7 +240,7 @@ fn interrupted_by(dir: &Path, words: &[&str], sides: usize, signal: impl Fn(&Pro
 #[test]
 fn an_interrupted_comparison_keeps_what_it_has() {
     let dir = tempfile::tempdir().expect("a directory");
-    let words = ["compare", "--out", "out", "--cards=f10a", "--tests=send_lat,send_bw,write_bw,read_bw"];
+    let words = ["compare", "--out", "out", "--card=f10a", "--tests=send_lat,send_bw,write_bw,read_bw"];
     // Each run has two; the second one has begun, so the first one has ended.
     let said = interrupted(dir.path(), &words, 4);
     assert!(said.contains(" runs are done"), "{said}");

@@ -165,17 +165,17 @@ fn the_doctor_looks_at_two_machines() {
         }
         ended.status.and_then(|status| status.code())
     };
-    let doctor = "verbena doctor --port 0=udp:192.0.2.1 --peer 192.0.2.2";
+    let doctor = "verbena doctor --port verbena0/1=udp:192.0.2.1 --peer 192.0.2.2";
     let nobody = "FAIL  udp peer         192.0.2.2 says that nobody has its UDP port 4791";
     assert_eq!(says(doctor, &[nobody, "ufw allow 4791/udp"]), Some(1));
     let texts = ["FAIL  udp address      192.0.2.2 is no address of this machine", "behind NAT"];
-    assert_eq!(says("verbena doctor --port 0=udp:192.0.2.2 --peer 192.0.2.1", &texts), Some(1));
+    assert_eq!(says("verbena doctor --port verbena0/1=udp:192.0.2.2 --peer 192.0.2.1", &texts), Some(1));
     let texts = ["FAIL  udp peer         no way from 192.0.2.1 to 198.51.100.7"];
-    assert_eq!(says("verbena doctor --port 0=udp:192.0.2.1 --peer 198.51.100.7", &texts), Some(1));
+    assert_eq!(says("verbena doctor --port verbena0/1=udp:192.0.2.1 --peer 198.51.100.7", &texts), Some(1));
     let texts = ["FAIL  udp peer         192.0.2.9 is not there"];
-    assert_eq!(says("verbena doctor --port 0=udp:192.0.2.1 --peer 192.0.2.9", &texts), Some(1));
+    assert_eq!(says("verbena doctor --port verbena0/1=udp:192.0.2.1 --peer 192.0.2.9", &texts), Some(1));
     let texts = ["are of different IP versions"];
-    assert_eq!(says("verbena doctor --port 0=udp:192.0.2.1 --peer 2001:db8::2", &texts), Some(1));
+    assert_eq!(says("verbena doctor --port verbena0/1=udp:192.0.2.1 --peer 2001:db8::2", &texts), Some(1));
     // Another one's socket.
     let taken = "python3 -c 'import socket; a = socket.socket(type=socket.SOCK_DGRAM); a.bind((\"192.0.2.1\", 4791)); \
                  print(\"bound\", flush=True); import time; time.sleep(600)'";
@@ -190,9 +190,9 @@ fn the_doctor_looks_at_two_machines() {
         &["WARN  udp peer         the way to 192.0.2.2 has MTU 700", "-> --mtu 512 on both machines"],
     );
     let texts = ["OK    udp MTU          eth0 has MTU 1300: packets of the path MTU 1024"];
-    says("ip link set eth0 mtu 1300 && verbena doctor --port 0=udp:192.0.2.1", &texts);
+    says("ip link set eth0 mtu 1300 && verbena doctor --port verbena0/1=udp:192.0.2.1", &texts);
     let texts = ["WARN  udp MTU          eth0 has MTU 1000: packets of the path MTU 512", "-m 512"];
-    says("ip link set eth0 mtu 1000 && verbena doctor --port 0=udp:192.0.2.1", &texts);
+    says("ip link set eth0 mtu 1000 && verbena doctor --port verbena0/1=udp:192.0.2.1", &texts);
 }
 
 /// Programs that ask for nothing work with the MTU that there is.
@@ -206,13 +206,13 @@ fn the_path_mtu_is_what_the_interfaces_have_room_for() {
         for machine in [one, other] {
             Program::start(machine.command(&line)).wait(LIMIT).expect_good();
         }
-        let line = "verbena run --port 0=udp:192.0.2.1 -- ibv_devinfo -d verbena0 -i 1";
+        let line = "verbena run --port verbena0/1=udp:192.0.2.1 -- ibv_devinfo -d verbena0 -i 1";
         let ended = Program::start(one.command(line)).wait(LIMIT);
         let mtu = format!("active_mtu:\t\t{expected} ");
         assert!(ended.said.contains(&mtu), "MTU {bytes}: no `{mtu}`:\n{}", ended.said);
         let lines = [
-            ("one", "verbena run --port 0=udp:192.0.2.1 -- ib_write_bw -d verbena0 -x 0 -n 200"),
-            ("two", "verbena run --port 0=udp:192.0.2.2 -- ib_write_bw -d verbena0 -x 0 -n 200 192.0.2.1"),
+            ("one", "verbena run --port verbena0/1=udp:192.0.2.1 -- ib_write_bw -d verbena0 -x 0 -n 200"),
+            ("two", "verbena run --port verbena0/1=udp:192.0.2.2 -- ib_write_bw -d verbena0 -x 0 -n 200 192.0.2.1"),
         ];
         let block =
             lines.map(|(name, command)| Line { name, command: command.to_owned(), prints: Vec::new() });

@@ -83,6 +83,7 @@ fn registers(text: &mut String, block: &Block) {
         let (base, stride) = (number(block.base.into(), 4), number(block.stride.into(), 4));
         let doc = match block.name {
             "gid" => "Offset of an entry in its port's block",
+            "port" => "Offset in BAR0 of port n + 1",
             _ => "Offset in BAR0, counted from 0",
         };
         let _ = writeln!(text, "/* {doc}; there are {}. */", block.count);

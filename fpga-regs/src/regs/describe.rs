@@ -10,7 +10,7 @@ use crate::field_text;
 /// A register found by its offset in BAR0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located {
-    /// Name with the block's and the cell's number, as `port1.LINK`.
+    /// Name with the block's and the cell's number, as `port1.LINK`; ports count from 1.
     pub name: String,
     /// The table entry.
     pub register: &'static Register,
@@ -27,10 +27,10 @@ pub fn registers() -> impl Iterator<Item = (String, u32, &'static Register)> {
     };
     let ports = (0..PORTS).flat_map(move |p| {
         let gids = (0..GID_ENTRIES).flat_map(move |index| {
-            let prefix = format!("port{p}.gid{index}.");
+            let prefix = format!("port{}.gid{index}.", p + 1);
             place(prefix, port::gid_entry(p, index), gid::REGISTERS)
         });
-        place(format!("port{p}."), port::base(p), port::REGISTERS).chain(gids)
+        place(format!("port{}.", p + 1), port::base(p), port::REGISTERS).chain(gids)
     });
     let pages = (0..DOORBELL_PAGES).flat_map(move |n| {
         let base = DOORBELL_BASE + n * DOORBELL_PAGE_BYTES;
@@ -61,12 +61,13 @@ fn block(offset: u32) -> Option<(String, u32, &'static [Register])> {
     }
     let p = (offset - PORT_BASE) / PORT_BYTES;
     if p < PORTS {
+        let name = format!("port{}.", p + 1);
         let rest = (offset - PORT_BASE) % PORT_BYTES;
         let index = rest.saturating_sub(GID_TABLE) / GID_ENTRY_BYTES;
         return match rest >= GID_TABLE {
-            false => Some((format!("port{p}."), rest, port::REGISTERS)),
+            false => Some((name, rest, port::REGISTERS)),
             true if index < GID_ENTRIES => {
-                Some((format!("port{p}.gid{index}."), (rest - GID_TABLE) % GID_ENTRY_BYTES, gid::REGISTERS))
+                Some((format!("{name}gid{index}."), (rest - GID_TABLE) % GID_ENTRY_BYTES, gid::REGISTERS))
             }
             true => None,
         };

@@ -3,7 +3,7 @@
 //! | offset | what |
 //! |---|---|
 //! | 0x0000 | [`global`]: identity, control, admin queue, event queues, interrupts |
-//! | 0x1000 + p * 0x1000 | [`port`] `p`, counted from 0 |
+//! | 0x1000 + p * 0x1000 | [`port`] p + 1 |
 //! | 0x10000 + n * 0x1000 | doorbell [`page`] `n` |
 //!
 //! Each block is declared once; the declaration gives the offset constants and the

@@ -5,7 +5,7 @@ use super::register::Register;
 use super::values::*;
 
 constants! {
-    /// Offset of port 0 in BAR0.
+    /// Offset of port 1 in BAR0.
     PORT_BASE: u32 = 0x1000;
     /// Bytes of a port's block, its GID table included.
     PORT_BYTES: u32 = 0x1000;
@@ -13,7 +13,7 @@ constants! {
     GID_TABLE: u32 = 0x800;
 }
 
-/// Offset in BAR0 of port `port`, counted from 0.
+/// Offset in BAR0 of port `port`, counted from 0: port 1 is 0.
 pub const fn base(port: u32) -> u32 {
     PORT_BASE + port * PORT_BYTES
 }
@@ -48,7 +48,7 @@ registers! {
         GID_COUNT (RO u32 @ 0x018) = GID_ENTRIES;
         /// The one P_Key.
         PKEY (RO u32 @ 0x01c) = 0xffff;
-        /// Packets sent.
+        /// Packets sent, those that TX_DISCARDS counts included.
         TX_PACKETS (RO u64 @ 0x100) = 0;
         /// Bytes sent, from the Ethernet header to the ICRC.
         TX_BYTES (RO u64 @ 0x108) = 0;

@@ -14,7 +14,7 @@ pub enum OpenError {
     #[error(transparent)]
     Lock(#[from] LockError),
     /// The net has fewer cards.
-    #[error("the net has {count} cards: there is no card {card}{}", more_cards(*.card))]
+    #[error("the net has {count} cards: there is no verbena{card}{}", more_cards(*.card))]
     NoCard {
         /// Asked for.
         card: u32,
@@ -55,8 +55,8 @@ mod tests {
     #[test]
     fn advice_can_be_followed() {
         let said = |card| OpenError::NoCard { card, count: 2 }.to_string();
-        assert_eq!(said(15), "the net has 2 cards: there is no card 15 (start it with --cards 16)");
-        assert_eq!(said(16), "the net has 2 cards: there is no card 16 (a net can have 16)");
-        assert_eq!(said(u32::MAX), "the net has 2 cards: there is no card 4294967295 (a net can have 16)");
+        assert_eq!(said(15), "the net has 2 cards: there is no verbena15 (start it with --cards 16)");
+        assert_eq!(said(16), "the net has 2 cards: there is no verbena16 (a net can have 16)");
+        assert_eq!(said(u32::MAX), "the net has 2 cards: there is no verbena4294967295 (a net can have 16)");
     }
 }

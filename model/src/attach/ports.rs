@@ -19,6 +19,7 @@ use crate::link::LinkOptions;
 use crate::net::{Membership, Net};
 use crate::packet::PortId;
 use crate::panics::guarded;
+use crate::port_name;
 use crate::segment::keeper::{Beside, MAX_SOCKETS};
 use crate::segment::{now_ns, KeeperError, LockError, Segment};
 use crate::world::World;
@@ -236,8 +237,7 @@ impl Port {
                 if self.failed == FAILURES {
                     self.failed = 0;
                     self.gone.push(descriptor);
-                    let PortId { card, port } = self.id;
-                    tell!("verbena: port {card}.{}: {error}; nothing comes in by it any more", port + 1);
+                    tell!("verbena: {}: {error}; nothing comes in by it any more", port_name::text(self.id));
                 }
             }
             Err(_) => {}

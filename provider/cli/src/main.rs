@@ -77,7 +77,7 @@ enum Command {
     Perftest(perftest::PerftestArgs),
     /// Card profiles: how fast a modelled card is, and how that is known
     Card(card::CardCommand),
-    /// Where the time of each message goes: runs a perftest test in virtual time
+    /// Run a perftest test in simulated time, and show where the time of each message goes
     Trace(trace::TraceArgs),
     /// Run many perftest tests and compare them with published ones, in one report
     Compare(compare::CompareArgs),
@@ -91,7 +91,7 @@ enum Command {
     Lag(lag::LagArgs),
     /// Show the packets of a running net, or write them to a file, as tcpdump does
     Capture(capture::CaptureArgs),
-    /// Make a network interface of the kernel for a port, beside RDMA and DPDK on it; list those that there are
+    /// Make a network interface of the kernel for a port, remove it, or list all
     Port(kernel::PortCommand),
     /// List the cards on PCI, with IOMMU group, driver and state
     List(pci::ListArgs),

@@ -20,7 +20,7 @@ fn the_help_is_of_this_command() {
     }
     assert!(!help("perftest").contains("the running net"));
     assert!(!help("probe").contains("top"));
-    assert!(help("top").contains("all of whose cards"));
+    assert!(help("top").contains("all cards of a net"));
     assert_eq!(help("trace").matches("verbena-trace").count(), 1);
     let run = help("run");
     assert!(run.contains("loss=P") && run.contains("from=CARD") && !run.contains("docs/"), "{run}");

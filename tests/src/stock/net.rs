@@ -125,7 +125,7 @@ impl StockNet {
     pub fn serve(&self, first: u32, names: &[&str], options: &[&str]) -> (Program, Vec<PathBuf>) {
         let paths: Vec<PathBuf> = names.iter().map(|name| self.runtime.path().join(name)).collect();
         let mut command = Command::new(verbena());
-        command.args(["serve", "--net", &self.name, "--card-index", &first.to_string()]);
+        command.args(["serve", "--net", &self.name, "--device", &format!("verbena{first}")]);
         paths.iter().for_each(|path| {
             command.arg("--socket").arg(path);
         });

@@ -37,13 +37,15 @@ fn declared() -> BTreeMap<String, Value> {
     all
 }
 
-/// `port1.gid3.GID` as `port[1].gid[3].GID`.
+/// `port2.gid3.GID` as `port[1].gid[3].GID`: an array counts from 0.
 fn path(name: &str) -> String {
     let (blocks, register) =
         name.rsplit_once('.').map_or((None, name), |(blocks, name)| (Some(blocks), name));
     let blocks = blocks.into_iter().flat_map(|blocks| blocks.split('.')).map(|block| {
         let digits = block.find(|c: char| c.is_ascii_digit()).expect("the number of a block");
-        format!("{}[{}].", &block[..digits], &block[digits..])
+        let (kind, number) = block.split_at(digits);
+        let number: u32 = number.parse().expect("the number of a block");
+        format!("{kind}[{}].", if kind == "port" { number - 1 } else { number })
     });
     blocks.chain([register.to_string()]).collect()
 }

@@ -110,12 +110,8 @@ fn all_packets_of_a_run_are_captured() {
     for wire in ["fast", "exact"] {
         let (net, holder) = StockNet::held(&["--wire", wire]);
         let files = Files::new();
-        let views: [(&str, &[&str]); 4] = [
-            ("all", &[]),
-            ("left", &["--port", "verbena0/1"]),
-            ("right", &["--port", "verbena1/1"]),
-            ("none", &["--port", "verbena1/2"]),
-        ];
+        let views: [(&str, &[&str]); 4] =
+            [("all", &[]), ("left", &["verbena0/1"]), ("right", &["verbena1/1"]), ("none", &["verbena1/2"])];
         let captures = views.map(|(name, words)| (name, begin_file(&net, &files.path(name), words)));
         let arguments = ["-g", "1", "-c", "-n", "300", "-s", "5000"];
         if let Err(error) = Pair::new(&net, "ibv_rc_pingpong", &arguments).run() {
@@ -208,7 +204,7 @@ fn a_filter_by_queue_pair_shows_one_connection() {
     assert_eq!((queue_pairs(&all, 0).len(), queue_pairs(&all, 1).len()), (3, 3), "three connections");
     let chosen = *queue_pairs(&all, 0).last().unwrap();
     for text in [format!("{chosen}"), format!("{chosen:#x}")] {
-        let capture = begin_file(&net, &one, &["-c", "1000", "--qp", &text, "--port", "verbena0/1"]);
+        let capture = begin_file(&net, &one, &["-c", "1000", "--qp", &text, "verbena0/1"]);
         assert!(capture.said().contains(&format!("verbena0/1 of net `{}`, QP {chosen:#08x}", net.name())));
         ended(capture);
         let one = packets(&one);
@@ -293,7 +289,7 @@ fn simulated_time_is_not_changed_by_a_capture() {
             let options = if captured { options } else { [options, recorded.to_vec()].concat() };
             let (net, holder) = StockNet::held(&options);
             let captures = captured.then(|| {
-                let views: [(&str, &[&str]); 2] = [("all", &[]), ("one", &["--port", "verbena0/1"])];
+                let views: [(&str, &[&str]); 2] = [("all", &[]), ("one", &["verbena0/1"])];
                 views.map(|(name, words)| (name, begin_file(&net, &files.path(name), words)))
             });
             let arguments = ["-n", "200", "-s", "3000", "-m", "1024"];
@@ -338,7 +334,7 @@ fn a_capture_begins_among_packets_on_their_way() {
     for round in 0..12 {
         let file = files.path("packets");
         let name = ["verbena0/1", "verbena1/1"][round % 2];
-        ended(begin_file(&net, &file, &["-c", "300", "--port", name]));
+        ended(begin_file(&net, &file, &["-c", "300", name]));
         let all = packets(&file);
         check(&all);
         assert!(all.len() == 300 && all.iter().any(|packet| packet.inbound), "round {round}");
@@ -352,7 +348,7 @@ fn a_capture_ends_with_its_net() {
     let _alone = alone();
     let (net, holder) = StockNet::held(&[]);
     let files = Files::new();
-    let captures = [begin_file(&net, &files.path("all"), &[]), begin(&net, &["--port", "verbena1/1"])];
+    let captures = [begin_file(&net, &files.path("all"), &[]), begin(&net, &["verbena1/1"])];
     Pair::new(&net, "ibv_rc_pingpong", &["-g", "1", "-n", "10", "-s", "100"]).good();
     net.expect_gone_after(holder);
     let [file, lines] = captures.map(good);
@@ -447,7 +443,7 @@ fn a_port_that_leads_outside_is_captured() {
             let recorded = ["--pcap-at", "0", "--pcap", record.to_str().unwrap()];
             StockNet::held(&[&[&*port][..], if side == 0 { &recorded[..] } else { &[] }].concat())
         });
-        let views: [(&str, &[&str]); 2] = [("all", &[]), ("one", &["--port", "verbena0/1"])];
+        let views: [(&str, &[&str]); 2] = [("all", &[]), ("one", &["verbena0/1"])];
         let captures = views.map(|(name, words)| (name, begin_file(&nets[0].0, &files.path(name), words)));
         let tcp = free_port();
         let number = tcp.to_string();
@@ -502,7 +498,7 @@ fn whole_frames_are_captured() {
         let line = format!("-F -d {device} {role} -B {} -E {} -n 300 -s 200", macs[own], macs[1 - own]);
         net.start("raw_ethernet_bw", &line.split_whitespace().collect::<Vec<_>>())
     };
-    let captures = [begin_file(&net, &files.path("packets"), &["--port", "verbena0/1"]), begin(&net, &[])];
+    let captures = [begin_file(&net, &files.path("packets"), &["verbena0/1"]), begin(&net, &[])];
     let mut server = side("verbena0", "--server", 0);
     posted(&net, &mut server);
     let client = side("verbena1", "--client", 1);
@@ -530,9 +526,9 @@ fn what_cannot_be_captured_is_refused() {
     refused(&["-w", file.to_str().unwrap()], &format!("verbena run --net {} PROGRAM", net.name()));
     assert_eq!(std::fs::read(&file).unwrap(), b"of another net", "a file is written only if there is a net");
     let holder = net.hold(&[]);
-    refused(&["--port", "verbena2/1"], "the net has 2 cards: there is no card 2");
-    refused(&["--port", "verbena0/3"], "a card has the ports 1 to 2: there is no port 3");
-    refused(&["--port", "mlx5_0/1"], "verbena0/1");
+    refused(&["verbena2/1"], "the net has 2 cards: there is no verbena2");
+    refused(&["verbena0/3"], "a card has the ports 1 to 2: there is no port 3");
+    refused(&["mlx5_0/1"], "a port is verbena0/1");
     refused(&["--qp", "0x1000000"], "a QP number is 1 to 16777215");
     refused(&["-c", "0"], "--count");
     refused(&["-s", "100"], "--write");

@@ -176,7 +176,7 @@ fn what_cannot_be_is_refused() {
     refused(&[&udp[..], &["--roce-v1"]].concat(), "carries RoCE version 2 only");
     refused(&[&udp[..], &["--gid", "1=127.0.0.1"]].concat(), "verbena0/1 has it already");
     refused(&[&udp[..], &["--port", "1=udp:127.0.0.1"]].concat(), "one port alone can be");
-    refused(&["--gid", "7=10.0.0.1"], "the net has the cards 0 to 1");
+    refused(&["--gid", "7=10.0.0.1"], "the net has the cards verbena0 to verbena1");
     refused(&["--gid", "0=10.0.0.1,vlan=5000"], "vlan=1 to vlan=4094");
 }
 

@@ -576,7 +576,7 @@ fn what_cannot_be_is_refused() {
     );
     up(&["verbena2/1", "--kernel", "vb1"], "has the ports verbena0/1 to verbena1/2, not verbena2/1");
     up(&["verbena0/3", "--kernel", "vb1"], "not verbena0/3");
-    up(&["mlx5_0/1", "--kernel", "vb1"], "as in verbena0/1");
+    up(&["mlx5_0/1", "--kernel", "vb1"], "a port is verbena0/1");
     up(&["verbena0/2", "--kernel", "longer-than-fifteen"], "1 to 15");
     up(&["verbena0/2", "--kernel", "vb1", "--vlan", "4095"], "1..=4094");
     up(&["verbena0/2", "--kernel", "vb1", "--netns", "no-such"], "`ip netns list`");

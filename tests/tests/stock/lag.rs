@@ -382,8 +382,8 @@ fn what_cannot_be_is_refused() {
     net.refuses(&["lag", "verbena0", "--mode", "802.3ad"], "use --mode xor");
     let (net, _holder) = StockNet::held(&[]);
     assert_eq!(net.does(&["lag"]), "verbena0 off\nverbena1 off\n");
-    net.refuses(&["lag", "verbena2", "--mode", "xor"], "there is no card 2");
-    net.refuses(&["lag", "mlx5_0", "--mode", "xor"], "as in verbena0");
+    net.refuses(&["lag", "verbena2", "--mode", "xor"], "there is no verbena2");
+    net.refuses(&["lag", "mlx5_0", "--mode", "xor"], "the cards of a net are verbena0");
     net.refuses(
         &["lag", "verbena0", "--mode", "balance-alb"],
         "possible values: 802.3ad, active-backup, xor",

@@ -142,10 +142,10 @@ fn links_that_are_none_are_refused() {
     let refused = |words: &[&str], why: &str| net.refuses(&[&["link"], words].concat(), why);
     refused(&["verbena0/1", "down"], "is not running");
     let _holder = net.hold(&[]);
-    refused(&["verbena2/1", "down"], "there is no card 2");
+    refused(&["verbena2/1", "down"], "there is no verbena2");
     refused(&["verbena0/3", "down"], "there is no port 3");
     refused(&["verbena0/3"], "it has verbena0/1, verbena0/2");
-    refused(&["mlx5_0/1", "down"], "as in verbena0/1");
+    refused(&["mlx5_0/1", "down"], "a port is verbena0/1");
     refused(&["verbena0/1", "sideways"], "possible values: up, down");
 }
 

@@ -34,11 +34,9 @@ pub fn page() -> String {
         (
             "Port registers",
             format!(
-                "Port p, counted from 0, starts at {:#06x} + p * {:#06x}; the card has {}. \
-                 Counters count from the card's last reset and wrap.",
-                port::PORT_BASE,
-                port::PORT_BYTES,
-                regs::PORTS
+                "Port 1 starts at {:#06x}, port 2 at {:#06x}. Counters count from the card's last reset and wrap.",
+                port::base(0),
+                port::base(1)
             ),
             port::REGISTERS,
         ),

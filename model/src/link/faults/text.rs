@@ -82,7 +82,7 @@ pub enum FaultsError {
     #[error("`{0}`: a rule is for packets of all of its classes, and none is: write a rule for each")]
     NoPacket(String),
     /// A card that the net does not have.
-    #[error("`{rule}`: the net has the cards 0 to {last}")]
+    #[error("`{rule}`: the net has the cards verbena0 to verbena{last}")]
     NoCard {
         /// The whole rule.
         rule: String,

@@ -122,7 +122,7 @@ fn rules_are_for_cards_of_the_net() {
     let faults = parse("drop from=verbena1,delay by=1us to=verbena2:1 ack");
     assert_eq!(faults.check_cards(3), Ok(()));
     let error = faults.check_cards(2).unwrap_err().to_string();
-    assert_eq!(error, "`delay by=1us ack to=verbena2/1`: the net has the cards 0 to 1");
+    assert_eq!(error, "`delay by=1us ack to=verbena2/1`: the net has the cards verbena0 to verbena1");
 }
 
 fn any_place() -> impl Strategy<Value = Option<Place>> {

@@ -45,10 +45,10 @@ pub struct PortSpec {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PortSpecError {
     /// Not of the form.
-    #[error("`{0}`: a port is PORT=MEDIUM, like verbena0/1=udp:10.0.0.1, or 0=udp:10.0.0.1 for short")]
+    #[error("`{0}`: a port is PORT=MEDIUM, like verbena0/1=udp:10.0.0.1")]
     Form(String),
     /// No such port.
-    #[error("`{0}`: cards are 0 to {last}, ports 1 and 2, as in verbena1/2", last = MAX_CARDS - 1)]
+    #[error("`{0}` is no port: ports are verbena0/1, verbena0/2, ... verbena{last}/2", last = MAX_CARDS - 1)]
     Port(String),
     /// No such medium.
     #[error("`{0}`: a medium is net, udp:ADDRESS, dgram:LOCAL,REMOTE, stream:PATH, tap:NAME or packet:NAME")]

@@ -1,4 +1,4 @@
-//! Which card a command works on: `sim`, `sim:DEFECT`, `vfio:PCI`, `vfio-user:PATH`.
+//! Which card a command works on: `sim`, `sim:DEFECT`, `verbena0`, `vfio:PCI`, `vfio-user:PATH`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -14,6 +14,8 @@ use model::device::defect::Defect;
 use super::pci::ConfigSpace;
 use super::record::Recorder;
 use super::sim;
+use crate::args::CardName;
+use crate::net::runtime::default_net;
 
 /// A card of any backend.
 pub type AnyCard = Arc<dyn Card>;
@@ -21,15 +23,13 @@ pub type AnyCard = Arc<dyn Card>;
 /// Options that name a card.
 #[derive(Args, Clone, Debug)]
 pub struct DeviceArgs {
-    /// The card: sim (a modelled one), sim:DEFECT (a defective one), vfio:PCI or vfio-user:PATH
+    /// The card: verbena0, ... of a running net; vfio:PCI in a slot; vfio-user:PATH of a server; sim, a new model, or
+    /// sim:DEFECT, a defective one
     #[arg(long, value_name = "DEVICE", default_value = "sim")]
     pub device: DeviceName,
-    /// With sim: a card of this running net, instead of a private one
+    /// The net (default: VERBENA_NET, else `default`)
     #[arg(long, value_name = "NAME")]
     pub net: Option<String>,
-    /// With --net: number of the card (default: 0)
-    #[arg(long, value_name = "N", requires = "net")]
-    pub number: Option<u32>,
     /// What `verbena record` writes.
     #[arg(skip)]
     pub record: Option<PathBuf>,
@@ -40,6 +40,8 @@ pub struct DeviceArgs {
 pub enum DeviceName {
     /// A modelled card, with what is wrong with it.
     Sim(Defect),
+    /// A card of a running net.
+    OfNet(CardName),
     /// A card in a slot, by its PCI address.
     Vfio(String),
     /// A card that another process serves, by its socket.
@@ -60,7 +62,10 @@ impl FromStr for DeviceName {
             }),
             ("vfio", address) if !address.is_empty() => Ok(DeviceName::Vfio(address.to_owned())),
             ("vfio-user", path) if !path.is_empty() => Ok(DeviceName::VfioUser(path.into())),
-            _ => Err("a device is sim, sim:DEFECT, vfio:PCI (as vfio:0000:01:00.0) or vfio-user:PATH".into()),
+            _ => text.parse().map(DeviceName::OfNet).map_err(|_| {
+                "a device is sim, sim:DEFECT, verbena0, vfio:PCI (as vfio:0000:01:00.0) or vfio-user:PATH"
+                    .into()
+            }),
         }
     }
 }
@@ -78,18 +83,23 @@ pub struct Opened {
 }
 
 impl DeviceArgs {
+    /// The net of verbena0, ...
+    pub fn net(&self) -> String {
+        self.net.clone().unwrap_or_else(default_net)
+    }
+
     /// Opens the card.
     pub fn open(&self) -> Result<Opened> {
-        if self.net.is_some() && self.device != DeviceName::Sim(Defect::None) {
-            bail!("--net goes with --device sim only");
+        if self.net.is_some() && !matches!(self.device, DeviceName::OfNet(_)) {
+            bail!("--net goes with a card of a net, as --device verbena0");
         }
         let mut config = None;
-        let (card, name): (AnyCard, String) = match (&self.device, &self.net) {
-            (DeviceName::Sim(_), Some(net)) => {
-                let number = self.number.unwrap_or(0);
-                (Arc::new(sim::joined(net, number)?), format!("modelled card {number} of net {net}"))
+        let (card, name): (AnyCard, String) = match &self.device {
+            DeviceName::OfNet(name) => {
+                let net = self.net();
+                (Arc::new(sim::joined(&net, *name)?), format!("{name} of net `{net}`"))
             }
-            (DeviceName::Sim(defect), None) => {
+            DeviceName::Sim(defect) => {
                 let card = sim::private(*defect)?;
                 let defect = Defect::ALL.iter().find(|(known, ..)| known == defect);
                 let name = defect.map_or("modelled card".to_owned(), |(_, _, what)| {
@@ -97,12 +107,12 @@ impl DeviceArgs {
                 });
                 (Arc::new(card), name)
             }
-            (DeviceName::Vfio(address), _) => {
+            DeviceName::Vfio(address) => {
                 let card = Vfio::open(address).with_context(|| format!("opening {address} through VFIO"))?;
                 config = ConfigSpace::of_slot(address);
                 (Arc::new(card), format!("card in slot {address}"))
             }
-            (DeviceName::VfioUser(path), _) => {
+            DeviceName::VfioUser(path) => {
                 let card = VfioUserCard::open(path).with_context(|| format!("opening {}", path.display()))?;
                 config = Some(ConfigSpace::of_bytes(&card.config_space()));
                 (Arc::new(card), format!("card served at {}", path.display()))
@@ -138,7 +148,8 @@ mod tests {
         assert_eq!(parse("vfio:0000:01:00.0"), Ok(DeviceName::Vfio("0000:01:00.0".into())));
         assert_eq!(parse("vfio-user:/run/c.sock"), Ok(DeviceName::VfioUser("/run/c.sock".into())));
         assert!(parse("sim:nosuch").unwrap_err().contains("stuck-reset: a reset never ends"));
-        for wrong in ["", "vfio", "vfio:", "pci:1"] {
+        assert_eq!(parse("verbena1"), Ok(DeviceName::OfNet(CardName(1))));
+        for wrong in ["", "vfio", "vfio:", "pci:1", "verbena0/1"] {
             assert!(parse(wrong).unwrap_err().contains("a device is sim"), "{wrong}");
         }
     }

@@ -102,7 +102,7 @@ fn health(health: Health, say: &mut impl FnMut(bool, &str, String, &str)) {
 }
 
 fn link(p: u32, link: Link, say: &mut impl FnMut(bool, &str, String, &str)) {
-    let register = |field: &str| format!("port{p}.LINK.{field}");
+    let register = |field: &str| format!("port{}.LINK.{field}", p + 1);
     if !link.module() {
         say(
             false,

@@ -131,7 +131,7 @@ pub fn usable_gid(device: &Device<AnyCard>, port: u8) -> Result<(u8, [u8; 16])> 
             return Ok((index as u8, gid));
         }
     }
-    Err(anyhow!("port {port} has no GID: its table is empty (verbena regs port{}.gid0)", port - 1))
+    Err(anyhow!("port {port} has no GID: its table is empty (verbena regs port{port}.gid0)"))
 }
 
 impl Pair {

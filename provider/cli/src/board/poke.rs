@@ -11,7 +11,7 @@ use crate::args::number;
 /// Options of `verbena peek`.
 #[derive(Args, Clone, Debug)]
 pub struct PeekArgs {
-    /// Its name (STATUS, port0.LINK) or its offset in BAR0 (0x24)
+    /// Its name (STATUS, port1.LINK) or its offset in BAR0 (0x24)
     pub register: String,
     #[command(flatten)]
     pub device: DeviceArgs,

@@ -14,8 +14,8 @@ use crate::{args, output};
 /// Options of `verbena regs`.
 #[derive(Args, Clone, Debug)]
 pub struct RegsArgs {
-    /// A block (global, port0, port1, port0.gid1) or a register (STATUS, port0.LINK); by default all
-    /// registers, and of GID tables the entries in use
+    /// A block (global, port1, port2, port1.gid0) or a register (STATUS, port1.LINK); default: all registers, and the
+    /// entries of GID tables that are in use
     pub block: Option<String>,
     #[command(flatten)]
     pub device: DeviceArgs,
@@ -38,7 +38,7 @@ pub struct RegsArgs {
 pub struct Value {
     /// Offset in BAR0.
     pub offset: u32,
-    /// Name, as `port0.LINK`.
+    /// Name, as `port1.LINK`.
     pub name: String,
     /// The value.
     pub value: u64,
@@ -62,7 +62,7 @@ pub struct FieldValue {
 /// A register, one cell of it, by its name and offset.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Name, as `port0.LINK`.
+    /// Name, as `port1.LINK`.
     pub name: String,
     /// Offset in BAR0.
     pub offset: u32,
@@ -154,7 +154,10 @@ pub fn regs(args: RegsArgs) -> Result<u8> {
     };
     if chosen.is_empty() {
         let block = args.block.unwrap_or_default();
-        bail!("there is no block or register `{block}`: blocks are global, port0, port0.gid0 to gid15, port1, ...");
+        bail!(
+            "there is no block or register `{block}`: blocks are global, port1, port2, and port1.gid0 to port2.gid15; \
+             verbena regs lists all registers"
+        );
     }
     let opened = args.device.open()?;
     let mut values = read(&opened.card, &chosen);
@@ -231,7 +234,7 @@ mod tests {
         assert_eq!(Cell::named("status").unwrap().offset, 0x24);
         assert_eq!(Cell::named("0x24").unwrap().name, "STATUS");
         assert_eq!(Cell::named("EQ_CONSUMER[3]").unwrap().offset, 0x10c);
-        assert_eq!(Cell::named("port1.LINK").unwrap().offset, 0x2000);
+        assert_eq!(Cell::named("port2.LINK").unwrap().offset, 0x2000);
         assert_eq!(Cell::named("page3.SQ").unwrap().offset, 0x13000);
         assert!(Cell::named("0x9").unwrap_err().to_string().contains("is inside it"));
         assert!(Cell::named("0xf00").unwrap_err().to_string().contains("no register at 0xf00"));
@@ -241,7 +244,7 @@ mod tests {
     #[test]
     fn blocks_hold_their_registers() {
         let count = |block: &str| cells().filter(|cell| cell.of_block(block)).count();
-        assert_eq!(count("port0.gid3"), 6);
+        assert_eq!(count("port1.gid3"), 6);
         assert_eq!(count("STATUS"), 1);
         assert!(count("global") > 40 && count("port1") > 100);
         assert_eq!(count("por"), 0);

@@ -7,6 +7,7 @@ use model::attach::{NetOptions, PrivateNet, SegmentCard};
 use model::device::defect::Defect;
 use model::link::{LinkOptions, Wire};
 
+use crate::args::CardName;
 use crate::net::runtime::Net;
 
 /// The card of a private net, defective or not.
@@ -26,8 +27,8 @@ pub fn private(defect: Defect) -> Result<SegmentCard> {
 }
 
 /// A card of a running net.
-pub fn joined(net: &str, number: u32) -> Result<SegmentCard> {
+pub fn joined(net: &str, card: CardName) -> Result<SegmentCard> {
     let net = Net::running(net)?;
-    SegmentCard::open(&net.socket(), number)
-        .with_context(|| format!("opening card {number} of net {}", net.name()))
+    SegmentCard::open(&net.socket(), card.0)
+        .with_context(|| format!("opening {card} of net `{}`", net.name()))
 }

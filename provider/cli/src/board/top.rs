@@ -12,15 +12,14 @@ use model::link::RuleUse;
 
 use super::device::{AnyCard, DeviceArgs, DeviceName, Opened};
 use super::sim;
-use crate::args;
+use crate::args::{self, CardName};
 use crate::counters;
-use crate::net::runtime::{default_net, Net};
+use crate::net::runtime::Net;
 use crate::output;
 
 /// Options of `verbena top`.
 #[derive(Args, Clone, Debug)]
-#[command(mut_arg("net", |arg| arg.help("With sim: the running net, all of whose cards are shown")))]
-#[command(mut_arg("number", |arg| arg.help("With --net: number of the card, the only one that is shown")))]
+#[command(mut_arg("device", |arg| arg.hide_default_value(true).help(DEVICE)))]
 pub struct TopArgs {
     #[command(flatten)]
     pub device: DeviceArgs,
@@ -39,6 +38,11 @@ const RATES: [(u32, &str, f64); 4] = [
     (port::RX_PACKETS, "rx kpkt/s", 1e-3),
     (port::RX_BYTES, "rx MB/s", 1e-6),
 ];
+
+/// Help of `--device`.
+const DEVICE: &str = "The card, as for `verbena probe` (default: all cards of a net)";
+/// Without a device, all cards of the net: a modelled card of this process would do nothing.
+const ALL: DeviceName = DeviceName::Sim(Defect::None);
 
 /// One look at a port.
 struct Look {
@@ -82,18 +86,13 @@ pub fn top(args: TopArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// The net that is looked at, if none of another device.
-fn net(args: &DeviceArgs) -> Option<String> {
-    // A card of this process would do nothing.
-    let of_net = args.device == DeviceName::Sim(Defect::None) && args.record.is_none();
-    of_net.then(|| args.net.clone().unwrap_or_else(default_net))
-}
-
 /// What the rules of a net's faults have done, a line each.
 fn faults(args: &DeviceArgs) -> Result<String> {
-    let Some(net) = net(args) else { return Ok(String::new()) };
+    if !matches!(args.device, ALL | DeviceName::OfNet(_)) {
+        return Ok(String::new());
+    }
     // A net that ends meanwhile has none.
-    let uses = rule_uses(&Net::named(&net)?.socket()).unwrap_or_default();
+    let uses = rule_uses(&Net::named(&args.net())?.socket()).unwrap_or_default();
     let line = |it: &RuleUse| format!("fault `{}`: {} of {} frames\n", it.rule, it.hit, it.counted);
     Ok(uses.iter().map(line).collect())
 }
@@ -101,17 +100,17 @@ fn faults(args: &DeviceArgs) -> Result<String> {
 /// The cards of a net, or the one device.
 #[allow(clippy::type_complexity)] // Cards with their names.
 fn open(args: &DeviceArgs) -> Result<(Vec<(String, AnyCard)>, Option<Opened>)> {
-    let Some(net) = net(args) else {
+    if args.device != ALL {
         let opened = args.open()?;
         return Ok((vec![(opened.name.clone(), opened.card.clone())], Some(opened)));
-    };
-    let join = |number| -> Result<(String, AnyCard)> {
-        Ok((format!("card {number} of net {net}"), Arc::new(sim::joined(&net, number)?)))
-    };
-    let mut cards = vec![join(args.number.unwrap_or(0))?];
-    if args.number.is_none() {
-        cards.extend((1..).map_while(|number| join(number).ok()));
     }
+    let net = args.net();
+    let join = |number| -> Result<(String, AnyCard)> {
+        let card = CardName(number);
+        Ok((format!("{card} of net `{net}`"), Arc::new(sim::joined(&net, card)?)))
+    };
+    let mut cards = vec![join(0)?];
+    cards.extend((1..).map_while(|number| join(number).ok()));
     Ok((cards, None))
 }
 

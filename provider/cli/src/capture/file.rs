@@ -17,7 +17,7 @@ use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::{DataLink, PcapError};
 
 use super::place;
-use crate::net::link::PortName;
+use crate::args::PortName;
 
 /// Times are in units of 10^-9 s.
 const NANOSECONDS: u8 = 9;

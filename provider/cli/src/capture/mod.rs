@@ -19,8 +19,7 @@ use model::link::live::{Seen, View};
 use model::link::Capture;
 use model::packet::PortId;
 
-use crate::args::number;
-use crate::net::link::PortName;
+use crate::args::{number, PortName};
 use crate::net::runtime::{default_net, Net};
 use crate::output;
 use crate::signals;
@@ -36,7 +35,6 @@ const HEADERS: u32 = 160;
 #[derive(Args)]
 pub struct CaptureArgs {
     /// Only what this port sends and receives, as verbena0/1 (default: what all ports send, and what comes from outside)
-    #[arg(long, value_name = "CARD/PORT")]
     pub port: Option<PortName>,
     /// Only packets from or to queue pairs of this number, on any card
     #[arg(long, value_name = "N", value_parser = qpn)]

@@ -25,7 +25,7 @@ pub struct Golden {
     pub clock: Clock,
     /// As `--set`.
     pub set: Set,
-    /// As `--cards`.
+    /// As `--card`.
     pub cards: Vec<String>,
     /// As `--tests`.
     pub tests: Vec<String>,

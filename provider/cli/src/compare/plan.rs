@@ -27,9 +27,9 @@ const DEFAULT_MTU: u32 = 1024;
 /// Options of `verbena compare`.
 #[derive(Args)]
 pub struct CompareArgs {
-    /// Card profiles, names or files (default f10a,cx4lx)
-    #[arg(long, value_delimiter = ',', value_name = "PROFILE,...")]
-    pub cards: Vec<String>,
+    /// Card profiles: names of `verbena card list`, or files (default f10a,cx4lx)
+    #[arg(long, alias = "cards", value_delimiter = ',', value_name = "PROFILE,...")]
+    pub card: Vec<String>,
     /// Groups of tests: write_bw, read_bw, send_bw, write_lat, read_lat, send_lat, inline, bidir,
     /// mtu, qps (default all)
     #[arg(long, value_delimiter = ',', value_name = "GROUP,...")]
@@ -112,9 +112,9 @@ impl Plan {
         let tests = or_golden(&args.tests, golden.map(|golden| &golden.tests), &[]);
         // With the wall clock there is nothing of a card's speed to compare, so one card is enough.
         let default: &[&str] = if clock == Clock::Wall { &DEFAULT_CARDS[..1] } else { &DEFAULT_CARDS };
-        let cards = or_golden(&args.cards, golden.map(|golden| &golden.cards), default);
+        let cards = or_golden(&args.card, golden.map(|golden| &golden.cards), default);
         for card in &cards {
-            Profile::load(card).with_context(|| format!("--cards: {card}"))?;
+            Profile::load(card).with_context(|| format!("--card {card}"))?;
         }
         let mut published = published::built_in()?;
         published.retain(|known| cards.iter().any(|card| Some(card.as_str()) == known.card));

@@ -56,7 +56,7 @@ fn how_made(plan: &Plan) -> String {
         false => format!(" --tests {}", plan.tests.join(",")),
     };
     format!(
-        "Made by verbena {}: verbena compare --cards {}{tests} --set {} --clock {}. Unmodified perftest, \
+        "Made by verbena {}: verbena compare --card {}{tests} --set {} --clock {}. Unmodified perftest, \
          client and server on two cards with a cable between them.",
         env!("CARGO_PKG_VERSION"),
         plan.cards.join(","),

@@ -20,8 +20,7 @@ pub struct DoctorArgs {
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
-    /// Check a port that leads to other machines, as `verbena run --port` has it: verbena0/1=udp:ADDRESS, or
-    /// 0=udp:ADDRESS; may be repeated
+    /// Check a port that leads to other machines, as for `verbena run`: verbena0/1=udp:ADDRESS; may be repeated
     #[arg(long, value_name = "PORT=MEDIUM")]
     port: Vec<PortSpec>,
     /// Check the way from these ports to another machine, whose net is up; may be repeated

@@ -155,8 +155,8 @@ fn peer(from: IpAddr, to: IpAddr, free: bool) -> Finding {
             PEER,
             format!("{to} says that nobody has its UDP port {ROCE_PORT}"),
             format!(
-                "start a program there with `verbena run --port 0=udp:{to}`; if one runs, a firewall refuses the port \
-                 ({FIREWALL})"
+                "start a program there with `verbena run --port verbena0/1=udp:{to}`; if one runs, a firewall \
+                 refuses the port ({FIREWALL})"
             ),
         ),
         Ok(Answer::Changed) => Finding::fail(
@@ -169,8 +169,9 @@ fn peer(from: IpAddr, to: IpAddr, free: bool) -> Finding {
             PEER,
             format!("no answer from {to}"),
             format!(
-                "look at, in this order: `ping {to}`; a program there with `verbena run --port 0=udp:{to}`; the firewalls \
-                 of both machines, which have to let UDP port {ROCE_PORT} in ({FIREWALL}); NAT between them, which does not work"
+                "look at, in this order: `ping {to}`; a program there with `verbena run --port verbena0/1=udp:{to}`; the \
+                 firewalls of both machines, which have to let UDP port {ROCE_PORT} in ({FIREWALL}); NAT between them, which does \
+                 not work"
             ),
         ),
         Err(error) if error.kind() == ErrorKind::HostUnreachable => Finding::fail(

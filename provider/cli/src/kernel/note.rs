@@ -13,8 +13,8 @@ use anyhow::{anyhow, Context, Result};
 use clap::Args;
 use rustix::fs::FlockOperation;
 
+use crate::args::PortName;
 use crate::launch::namespace::Kind;
-use crate::net::link::PortName;
 use crate::net::runtime::{default_net, Net};
 
 /// Where `ip netns` keeps names.

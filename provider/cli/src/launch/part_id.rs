@@ -15,8 +15,8 @@ pub struct PartArgs {
     /// Present this vendor_part_id instead of the card's own
     #[arg(long, value_name = "ID", value_parser = parse_id, conflicts_with = "present_as")]
     pub part_id: Option<u32>,
-    /// Present the part id of a known card (perftest grants inline to those)
-    #[arg(long = "as", value_name = "CARD", value_enum)]
+    /// Present the part id of this card: perftest allows inline data on those that it knows
+    #[arg(long = "as", value_name = "NIC", value_enum)]
     pub present_as: Option<Known>,
 }
 

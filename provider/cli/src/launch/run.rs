@@ -34,10 +34,10 @@ const HOST_NETWORK: &str = "on the host's network the cards' addresses (198.18.x
 pub struct RunArgs {
     #[command(flatten)]
     cards: CardArgs,
-    /// Name of the net; programs on the same net share its cards
+    /// The net; programs on the same net share its cards
     #[arg(long, value_name = "NAME", default_value_t = default_net())]
     net: String,
-    /// Show this card as verbena0 instead of modelled ones: vfio: and its PCI address. May be repeated, for verbena1, ...
+    /// Show a card in a slot as verbena0, instead of modelled cards; a second one is verbena1
     #[arg(long, value_name = "vfio:PCI", value_parser = slots::parse, conflicts_with_all = ["net", "network", "cards", "card", "clock", "trace", "programs", "WireArgs"])]
     device: Vec<String>,
     #[command(flatten)]
@@ -48,13 +48,11 @@ pub struct RunArgs {
     /// Use no namespaces: environment variables and links in /dev instead
     #[arg(long)]
     no_namespace: bool,
-    /// The network that the program sees: that of the net, where the cards' addresses are local; or the host's, for one
-    /// that has to reach other machines (default own; host where a port of the net leads outside)
+    /// The network that the program sees (default own; host where a port of the net leads outside)
     #[arg(long, value_name = "NETWORK")]
     network: Option<Network>,
-    /// In simulated time, programs begin in groups of N: a program that opens a card waits there until N have done so, and
-    /// then all begin at the same time, so that runs are the same each time. For a script that starts several:
-    /// --programs 4 -- sh -c 'SERVER & SERVER & CLIENT & CLIENT & wait' (default 1)
+    /// In simulated time, a program that opens a card waits until N have done so, and all begin together: a script that
+    /// starts N programs runs the same each time (default 1)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     programs: Option<u16>,
     /// End the program when the process with this number ends

@@ -21,7 +21,7 @@ use crate::net::wire;
 pub struct UpArgs {
     #[command(flatten)]
     cards: CardArgs,
-    /// Name of the net; programs on the same net share its cards
+    /// The net; programs on the same net share its cards
     #[arg(long, value_name = "NAME", default_value_t = default_net())]
     net: String,
 }

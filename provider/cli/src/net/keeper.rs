@@ -161,11 +161,11 @@ fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
     };
     let (timing, _) = choose(&info.card, info.clock)?;
     sweep(net.dir());
-    let at = wanted.wire.pcap_at.iter().map(|&card| (u32::from(card), format!("--pcap-at {card}")));
+    let at = wanted.wire.pcap_at.iter().map(|card| (card.0, format!("--pcap-at {card}")));
     let ports = wanted.wire.port.iter().map(|spec| (spec.port.card.into(), format!("--port {spec}")));
     let gids = wanted.wire.gid.iter().map(|spec| (spec.port.card.into(), format!("--gid {spec}")));
     if let Some((_, option)) = at.chain(ports).chain(gids).find(|(card, _)| *card >= info.cards) {
-        bail!("{option}: the net has the cards 0 to {}", info.cards - 1);
+        bail!("{option}: the net has the cards verbena0 to verbena{}", info.cards - 1);
     }
     if let Some(faults) = &wanted.wire.fault {
         faults.check_cards(info.cards).map_err(|error| anyhow!("--fault: {error}"))?;

@@ -1,7 +1,6 @@
 //! `verbena lag`: makes the two ports of a card of a running net one, and prints how they are.
 
 use std::fmt::Write;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use anyhow::{bail, Context, Result};
@@ -11,9 +10,9 @@ use fpga_regs::{AdminStatus, LacpRate, LacpState, LagContext, LagMode, LagSelect
 use model::address::mac_text;
 use model::attach::{simulated_time, SegmentCard};
 use model::packet::PORTS;
-use model::port_name;
 
 use super::runtime::{default_net, Net};
+use crate::args::CardName;
 
 /// Options of `verbena lag`.
 #[derive(Args)]
@@ -65,19 +64,6 @@ pub enum Rate {
     Fast,
     /// Every thirty seconds
     Slow,
-}
-
-/// A card as people name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CardName(u32);
-
-impl FromStr for CardName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let number = text.strip_prefix("verbena").and_then(port_name::number);
-        number.map(CardName).ok_or_else(|| "a card is named as in verbena0".into())
-    }
 }
 
 /// Prints how ports are one, or makes them so.
@@ -206,13 +192,5 @@ mod tests {
         );
         let alone = LagContext::new().with_actor_state(LacpState::DEFAULTED);
         assert!(line(1, &alone, true).contains("no partner"));
-    }
-
-    #[test]
-    fn cards_are_named_by_number() {
-        assert_eq!("verbena3".parse(), Ok(CardName(3)));
-        for wrong in ["verbena", "verbena+3", "verbena0/1", "mlx5_0", "0"] {
-            assert!(wrong.parse::<CardName>().is_err(), "{wrong}");
-        }
     }
 }

@@ -1,16 +1,15 @@
 //! `verbena link`: the links of a net's ports, and pulling their cables and disabling them while programs run.
 
 use std::fs;
-use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
 use clap::{Args, ValueEnum};
 use model::attach::{cables, enable, plug, LinkState, COUNTED_WITHIN};
 use model::packet::PortId;
-use model::port_name;
 
 use super::runtime::{default_net, Net};
+use crate::args::PortName;
 use crate::launch::live;
 
 /// Options of `verbena link`.
@@ -37,25 +36,6 @@ pub enum To {
     Enable,
     /// It is disabled.
     Disable,
-}
-
-/// A port as people name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PortName(pub PortId);
-
-impl FromStr for PortName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let port = port_name::port(text).map(PortName);
-        port.ok_or_else(|| "a port is a card and a number from 1, as in verbena0/1".into())
-    }
-}
-
-impl std::fmt::Display for PortName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&port_name::text(self.0))
-    }
 }
 
 /// Prints how links are, or changes one.
@@ -118,18 +98,4 @@ fn shown(net: &Net, port: PortId, up: bool) -> Result<()> {
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ports_are_named_by_card_and_number() {
-        let name: PortName = "verbena3/2".parse().unwrap();
-        assert_eq!((name.0, name.to_string()), (PortId { card: 3, port: 1 }, "verbena3/2".to_owned()));
-        for wrong in ["verbena0/0", "mlx5_0/1", "verbena/1", "verbena0/x", "down"] {
-            assert!(wrong.parse::<PortName>().unwrap_err().contains("verbena0/1"), "{wrong}");
-        }
-    }
 }

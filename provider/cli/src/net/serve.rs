@@ -14,7 +14,7 @@ use model::serve::DmaMode;
 
 use super::runtime::{default_net, Net};
 use super::{daemon, keeper};
-use crate::args::{CardArgs, Clock};
+use crate::args::{CardArgs, CardName, Clock};
 
 /// Options of `verbena serve`; without those that need simulated time.
 #[derive(Args)]
@@ -28,12 +28,12 @@ pub struct ServeArgs {
     /// Where to listen; given several times, each further socket serves the next card
     #[arg(long, value_name = "PATH", required = true)]
     socket: Vec<PathBuf>,
-    /// The net that the cards are on; it is started if need be
-    #[arg(long, default_value_t = default_net())]
+    /// The net; it is started if necessary
+    #[arg(long, value_name = "NAME", default_value_t = default_net())]
     net: String,
-    /// Card of the net that the first socket serves, from 0
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    card_index: u32,
+    /// The card that the first socket serves
+    #[arg(long, value_name = "DEVICE", default_value = "verbena0")]
+    device: CardName,
     /// How the card reaches the client's memory: `shared`, through the files that the client passes; or
     /// `messages`, each access by a message to the client, so that its IOMMU sees and checks it
     #[arg(long, default_value = "shared", value_parser = ["shared", "messages"])]
@@ -63,15 +63,16 @@ pub fn serve(args: ServeArgs) -> Result<u8> {
     // Before any thread is started: all of them leave these signals to the wait below.
     let end = daemon::EndSignals::block()?;
     let (mut places, mut threads) = (Vec::new(), Vec::new());
-    for (path, index) in args.socket.iter().zip(args.card_index..) {
+    for (path, index) in args.socket.iter().zip(args.device.0..) {
+        let name = CardName(index);
         let card = ServedCard::open(&net.socket(), index)
-            .with_context(|| format!("opening card {index} of net `{}`", net.name()))?;
+            .with_context(|| format!("opening {name} of net `{}`", net.name()))?;
         let listener = Arc::new(listen(path)?);
         places.push(Place { path, listener: listener.clone() });
-        say!("serving card {index} of net `{}` at {}", net.name(), path.display());
+        say!("serving {name} of net `{}` at {}", net.name(), path.display());
         let at = path.clone();
         let thread = std::thread::Builder::new().name(format!("verbena-serve{index}")).spawn(move || {
-            let say = |line: &str| model::tell!("verbena: card {index} ({}): {line}", at.display());
+            let say = |line: &str| model::tell!("verbena: {name} ({}): {line}", at.display());
             if let Err(error) = model::serve::serve(&card, &listener, mode, &say) {
                 say(&format!("no longer listening: {error}"));
             }

@@ -9,6 +9,8 @@ use model::gid_options::{GidOptions, GidSpec};
 use model::link::faults::grammar;
 use model::link::{Capture, Faults, FaultsError, LinkOptions, MediumSpec, PortSpec, Wire};
 
+use crate::args::CardName;
+
 /// Options of the wire between the cards.
 #[derive(Args, Clone, Debug, Default)]
 pub struct WireArgs {
@@ -27,14 +29,13 @@ pub struct WireArgs {
     /// Response time-out of the connection manager, 4.096 us * 2^N (default 20, about 4 s, as in Linux)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=20))]
     pub cm_timeout: Option<u8>,
-    /// What a port is connected to, as verbena0/1=MEDIUM, or 0=MEDIUM for short (port 1 if none is named): `net`, the other ports
-    /// of the net, which is the default; `udp:ADDRESS`, RoCEv2 in UDP from and to this address of the machine; Ethernet frames
-    /// as `dgram:LOCAL,REMOTE` between two UNIX sockets, `stream:SOCKET` to who connects, at the other end of `tap:INTERFACE`, or on
-    /// the link of `packet:INTERFACE`; may be repeated
+    /// What a port is connected to, as verbena0/1=MEDIUM: `net`, the other ports of the net (default); `udp:ADDRESS`, RoCEv2
+    /// in UDP on this address of the machine; or, with Ethernet frames, `dgram:LOCAL,REMOTE` (two UNIX sockets),
+    /// `stream:SOCKET`, `tap:INTERFACE` or `packet:INTERFACE`; may be repeated
     #[arg(long, value_name = "PORT=MEDIUM")]
     pub port: Vec<PortSpec>,
-    /// A further address of a port, as verbena0/1=ADDRESS or 0=ADDRESS, then ,vlan=N if it is in a VLAN: an entry of its GID
-    /// table, whose packets have a tag; may be repeated
+    /// A further address of a port, as verbena0/1=10.0.0.1, or verbena0/1=10.0.0.1,vlan=107 in a VLAN: an entry of its GID
+    /// table; may be repeated
     #[arg(long, value_name = "PORT=ADDRESS[,vlan=N]")]
     pub gid: Vec<GidSpec>,
     /// Every address has a GID of RoCE version 1, too, after those of version 2
@@ -55,9 +56,9 @@ pub struct WireArgs {
     /// With --pcap: bytes of each frame that are recorded (default: all)
     #[arg(long, value_name = "BYTES", requires = "pcap", value_parser = clap::value_parser!(u32).range(1..=65_535))]
     pub snaplen: Option<u32>,
-    /// With --pcap: record what card N sends and receives, when it does, instead of all frames as they are sent
-    #[arg(long, value_name = "N", requires = "pcap", value_parser = clap::value_parser!(u8).range(0..=15))]
-    pub pcap_at: Option<u8>,
+    /// With --pcap: record what this card sends and receives, when it does, instead of all frames as they are sent
+    #[arg(long, value_name = "CARD", requires = "pcap")]
+    pub pcap_at: Option<CardName>,
 }
 
 /// How a net's wire is written down for its keeper and for programs that join: as the options that make it.
@@ -68,6 +69,8 @@ pub mod written {
     use model::link::LinkOptions;
     use serde::de::{Deserialize, Deserializer, Error as _};
     use serde::ser::{Error as _, Serialize, Serializer};
+
+    use crate::args::CardName;
 
     #[derive(Parser)]
     #[command(no_binary_name = true)]
@@ -95,7 +98,7 @@ pub mod written {
             let path = capture.path.to_str().ok_or_else(|| S::Error::custom("--pcap is not UTF-8"))?;
             add(&mut args, "pcap", [path]);
             add(&mut args, "snaplen", [capture.snaplen]);
-            add(&mut args, "pcap-at", capture.card);
+            add(&mut args, "pcap-at", capture.card.map(|card| CardName(card.into())));
         }
         args.serialize(to)
     }
@@ -163,7 +166,7 @@ impl WireArgs {
             Some(path) => Some(Capture {
                 path: whole_path("--pcap", path)?,
                 snaplen: self.snaplen.unwrap_or(Capture::WHOLE),
-                card: self.pcap_at,
+                card: self.pcap_at(),
             }),
             None => None,
         };
@@ -176,6 +179,11 @@ impl WireArgs {
         }
         let (mtu, cm_timeout, switch, cc) = (self.mtu, self.cm_timeout, self.switch, self.cc);
         Ok(LinkOptions { wire, faults, capture, mtu, cm_timeout, ports, gids, switch, cc })
+    }
+
+    /// The card that is recorded.
+    fn pcap_at(&self) -> Option<u8> {
+        self.pcap_at.map(|CardName(card)| card as u8)
     }
 
     /// The ports that are not on the net.
@@ -247,7 +255,7 @@ impl WireArgs {
             let (wanted, has) = (whole_path("--pcap", path)?, running.capture.as_ref());
             let same = has.is_some_and(|has| {
                 wanted == has.path
-                    && self.pcap_at.is_none_or(|_| self.pcap_at == has.card)
+                    && self.pcap_at.is_none_or(|_| self.pcap_at() == has.card)
                     && self.snaplen.is_none_or(|snaplen| snaplen == has.snaplen)
             });
             if !same {
@@ -295,7 +303,7 @@ mod tests {
         wanted.cc = Some("dcqcn,ai=1Mb/s".parse().unwrap());
         wanted.pcap = Some("here.pcap".into());
         wanted.snaplen = Some(96);
-        wanted.pcap_at = Some(1);
+        wanted.pcap_at = Some(CardName(1));
         wanted.mtu = Some(2048);
         wanted.cm_timeout = Some(10);
         wanted.port = vec!["0.2=tap:tap0".parse().unwrap()];

@@ -45,7 +45,7 @@ pub struct SimArgs {
     /// Chooses the permutation, the switches' marks (unless --switch has a seed), and the flows that share a cable
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Card profile: a name of `verbena card list`, or a file: a path with a `/`, or a name that ends in .toml
+    /// Card profile: a name of `verbena card list`, or a file, whose name has a `/` or ends in .toml
     #[arg(long, value_name = "PROFILE", default_value = "cx5-25g", value_parser = card::profile_name)]
     card: String,
     /// Path MTU in bytes: 256, 512, 1024, 2048 or 4096 (default: the profile's)
@@ -53,10 +53,10 @@ pub struct SimArgs {
     mtu: Option<u32>,
     /// The switches' queues, marks and pauses, as for `verbena run` (default: pfc, with a threshold that the cards of an
     /// incast can all reach in 16 MiB)
-    #[arg(long, value_name = "OPTIONS")]
+    #[arg(long, value_name = "SWITCH")]
     switch: Option<SwitchOptions>,
     /// The cards' congestion control, as for `verbena run` (default: none)
-    #[arg(long, value_name = "OPTIONS")]
+    #[arg(long, value_name = "CONTROL")]
     cc: Option<CcOptions>,
     /// Exponent of the local ACK timeout, 1 to 31, as perftest's -u: what has no answer after 4.096 us x 2^N is sent again
     /// (default: 16, which is 268 ms; without pfc what full queues take, there and back, and at least 8, which is 1.05 ms)

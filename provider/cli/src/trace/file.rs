@@ -32,7 +32,7 @@ pub enum TraceError {
     Io(#[from] io::Error),
     /// Another kind of file.
     #[error(
-        "it is no trace: it does not begin with VBTRACE1 (traces come from --trace FILE in virtual time)"
+        "it is no trace: it does not begin with VBTRACE1 (traces come from --trace FILE with --clock virtual)"
     )]
     Magic,
     /// A size that cannot be.

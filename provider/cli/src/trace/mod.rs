@@ -1,4 +1,4 @@
-//! `verbena trace`: where the time of each message goes in a run in virtual time.
+//! `verbena trace`: where the time of each message goes in a run in simulated time.
 //!
 //! | file | idea |
 //! |---|---|
@@ -44,7 +44,7 @@ pub struct TraceArgs {
     /// Take a trace that was written by `--trace FILE` instead of running a test
     #[arg(long, value_name = "FILE", conflicts_with_all = ["test", "card", "launcher"])]
     read: Option<PathBuf>,
-    /// Card profile (default f10a)
+    /// Card profile, as for `verbena run` (default f10a)
     #[arg(long, value_name = "PROFILE")]
     card: Option<String>,
     /// Another option of `verbena perftest`, as --with=--loopback or --with=--fault=loss=0.01

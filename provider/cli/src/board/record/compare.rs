@@ -114,6 +114,6 @@ mod tests {
         assert_eq!(register(regs::HEALTH, 1 << 16, 2 << 16, &none), None);
         assert_eq!(register(port::base(1) + port::MAC, 1, 2, &none), None);
         assert_eq!(register(port::gid_entry(1, 15) + 12, 1, 2, &none), None);
-        assert!(register(port::base(1) + port::LINK, 1, 0, &none).unwrap().what.contains("port1.LINK"));
+        assert!(register(port::base(1) + port::LINK, 1, 0, &none).unwrap().what.contains("port2.LINK"));
     }
 }

@@ -44,7 +44,7 @@ pub fn link(lab: &mut Lab<'_>) -> Check {
                     WATCH.as_millis(),
                     down[p]
                 ),
-                format!("port{p}.LINK.changes (bits 16 to 31) and .phys: cable, module, reference clock of the PHY"),
+                format!("port{}.LINK.changes (bits 16 to 31) and .phys: cable, module, reference clock of the PHY", p + 1),
             );
         }
     }
@@ -62,7 +62,7 @@ pub fn send(lab: &mut Lab<'_>) -> Check {
         return skipped("both ports need a link: plug a cable from port 1 to port 2");
     }
     let device = lab.device()?;
-    let look = "the counters of both ports: verbena regs port0, verbena regs port1";
+    let look = "the counters of both ports: verbena regs port1, verbena regs port2";
     let ports = |what: &str| -> Result<[PortInfo; 2], Stop> {
         let both = (device.query_port(1), device.query_port(2));
         Ok([
@@ -127,7 +127,7 @@ fn counted(before: &[PortInfo; 2], after: &[PortInfo; 2]) -> String {
     for (p, (before, after)) in before.iter().zip(after).enumerate() {
         for ((name, was), (_, is)) in before.counters.iter().zip(&after.counters) {
             if trouble.contains(name) && is != was {
-                moved.push(format!("port{p}.{name} +{}", is.wrapping_sub(*was)));
+                moved.push(format!("port{}.{name} +{}", p + 1, is.wrapping_sub(*was)));
             }
         }
     }
