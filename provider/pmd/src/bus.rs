@@ -21,6 +21,7 @@ use crate::info::ADDRESSES;
 use crate::locks;
 use crate::ops;
 use crate::port::Port;
+use crate::secondary;
 
 /// Name of the driver, with which the names of its devices begin.
 const DRIVER: &CStr = c"net_verbena";
@@ -90,8 +91,19 @@ fn open(name: &str) -> Result<Port<Card>, String> {
 
 fn operations() -> &'static [usize] {
     static OPERATIONS: OnceLock<Vec<usize>> = OnceLock::new();
-    let all = || EthDevOps { dev_reset: Some(reset), ..EthDevOps::of::<Card>() };
+    let all = || match abi::is_primary() {
+        true => EthDevOps { dev_close: Some(close), dev_reset: Some(reset), ..EthDevOps::of::<Card>() },
+        false => secondary::operations(),
+    };
     OPERATIONS.get_or_init(|| all().of_release(layout()))
+}
+
+unsafe extern "C" fn close(dev: *mut EthDev) -> c_int {
+    // SAFETY: called for a device of this driver, which is not used any more: by secondary processes neither, from here on.
+    unsafe {
+        secondary::forget(dev);
+        ops::close::<Card>(dev)
+    }
 }
 
 unsafe extern "C" fn reset(dev: *mut EthDev) -> c_int {
@@ -117,7 +129,29 @@ fn said(
     })
 }
 
+/// The primary process has the port.
+///
+/// # Safety
+/// `vdev` must be a device of the bus.
+unsafe fn attach(vdev: *mut VdevDevice) -> c_int {
+    // SAFETY: as the caller promises, and a device that nobody else of this process uses yet.
+    unsafe {
+        let dev = abi::rte_eth_dev_attach_secondary((*vdev).device.name);
+        if dev.is_null() {
+            return -libc::ENODEV;
+        }
+        EthDev::belongs(dev, operations(), &raw mut (*vdev).device);
+        secondary::data_path(dev);
+        abi::rte_eth_dev_probing_finish(dev);
+    }
+    0
+}
+
 unsafe extern "C" fn probe(vdev: *mut VdevDevice) -> c_int {
+    if !abi::is_primary() {
+        // SAFETY: called by the bus with a device.
+        return unsafe { attach(vdev) };
+    }
     // SAFETY: called by the bus with a device, whose name is a C string.
     let named = unsafe { CStr::from_ptr((*vdev).device.name) };
     let name = named.to_string_lossy();
@@ -127,7 +161,6 @@ unsafe extern "C" fn probe(vdev: *mut VdevDevice) -> c_int {
         !devargs.is_null() && !(*devargs).args.is_null() && *(*devargs).args != 0
     };
     let opened = said(&name, || match () {
-        () if !abi::is_primary() => Err("only DPDK's primary process can use the card".into()),
         () if argued => Err("the device takes no arguments".into()),
         // Before memory of the net is mapped.
         () => locks::check().and_then(|()| open(&name)),
@@ -157,6 +190,7 @@ unsafe extern "C" fn probe(vdev: *mut VdevDevice) -> c_int {
         (*data).dev_private = Box::into_raw(Box::new(Mutex::new(port))).cast();
         EthDev::belongs(dev, operations(), &raw mut (*vdev).device);
         ops::data_path::<Card>(dev);
+        secondary::serve(dev);
         abi::rte_eth_dev_probing_finish(dev);
     }
     0
@@ -170,7 +204,9 @@ unsafe extern "C" fn remove(vdev: *mut VdevDevice) -> c_int {
             return 0;
         }
         // Also of a port that is started, which ethdev would refuse: its memory is gone after this.
-        ops::close::<Card>(dev);
+        if abi::is_primary() {
+            close(dev);
+        }
         abi::rte_eth_dev_release_port(dev)
     }
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <rte_devargs.h>
+#include <rte_eal.h>
 #include <rte_ethdev.h>
 #include <rte_flow.h>
 #include <rte_flow_driver.h>

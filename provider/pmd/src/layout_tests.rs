@@ -11,6 +11,7 @@ use crate::abi::ethdev::{self, FlowControl, RetaEntries, RssConf, Stats, Xstat, 
 use crate::abi::flow::{action, item, Action, ActionRss, Attr, Cause, FlowError, FlowOps, Item, QueryCount};
 use crate::abi::info::{self, DescLim, DevInfo, Limits, PortConf, RxConf, RxqInfo, TxConf, TxqInfo};
 use crate::abi::mbuf::{self, Cache, Lengths, Mbuf, Mempool, Ops, OpsTable};
+use crate::abi::processes::{Message, Replies};
 use crate::abi::release::{Release, RELEASES};
 use crate::abi::vdev::Devargs;
 use crate::{interrupts, kinds, spread};
@@ -117,6 +118,8 @@ fn structures_are_those_of_each_release() {
             pool = "mp", conf, scattered = "scattered_rx", descriptors = "nb_desc", buffer = "rx_buf_size",
         }
         whole TxqInfo = "struct rte_eth_txq_info" { conf, descriptors = "nb_desc" }
+        part Message = "struct rte_mp_msg" { name, length = "len_param", fd_count = "num_fds", content = "param", fds }
+        whole Replies = "struct rte_mp_reply" { answered = "nb_received", messages = "msgs" }
         part Devargs = "struct rte_devargs" { name, args }
         whole Attr = "struct rte_flow_attr" { group, priority }
         whole Item = "struct rte_flow_item" { kind = "type", spec, last, mask }
@@ -129,6 +132,7 @@ fn structures_are_those_of_each_release() {
         part FlowOps = "struct rte_flow_ops" { validate, create, destroy, flush, query, isolate }
     }
     let _ = writeln!(lines, "IS(sizeof(struct rte_mempool), {});", mbuf::POOL);
+    let _ = writeln!(lines, "IS(sizeof(struct rte_mp_msg) <= {}, 1);", size_of::<Message>());
     let _ = writeln!(lines, "IS(sizeof(struct rte_flow_ops) <= {}, 1);", size_of::<FlowOps>());
     for release in &RELEASES {
         let mut lines = lines.clone();

@@ -11,6 +11,7 @@
 //! | `port` | an open port of a card, and its filters |
 //! | `ops`, `hash`, `info`, `queues` | what ethdev calls: to change a port; about RSS; to ask of it, and of its queues |
 //! | `dev` | how these get at the port |
+//! | `secondary` | what ethdev calls in DPDK's secondary processes, which have the primary one do it |
 //! | `flow` | `rte_flow`: a program's rules |
 //! | `spread` | which receive queue gets a frame |
 //! | `rx`, `tx`, `raw`, `counters` | the data path, its queue pairs, and what went through it |
@@ -47,6 +48,8 @@ mod port;
 mod queues;
 mod raw;
 mod rx;
+#[cfg(not(test))]
+mod secondary;
 mod slots;
 mod spread;
 mod turns;

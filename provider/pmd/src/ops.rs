@@ -61,10 +61,10 @@ calls! {
         Ok(())
     }
 
-    unsafe fn promiscuous_on(dev) "promiscuous mode" { dev.port.want(|wanted| wanted.promiscuous = true) }
-    unsafe fn promiscuous_off(dev) "promiscuous mode" { dev.port.want(|wanted| wanted.promiscuous = false) }
-    unsafe fn groups_on(dev) "all multicast" { dev.port.want(|wanted| wanted.all_groups = true) }
-    unsafe fn groups_off(dev) "all multicast" { dev.port.want(|wanted| wanted.all_groups = false) }
+    pub unsafe fn promiscuous_on(dev) "promiscuous mode" { dev.port.want(|wanted| wanted.promiscuous = true) }
+    pub unsafe fn promiscuous_off(dev) "promiscuous mode" { dev.port.want(|wanted| wanted.promiscuous = false) }
+    pub unsafe fn groups_on(dev) "all multicast" { dev.port.want(|wanted| wanted.all_groups = true) }
+    pub unsafe fn groups_off(dev) "all multicast" { dev.port.want(|wanted| wanted.all_groups = false) }
 }
 
 unsafe extern "C" fn stop<C: Card>(dev: *mut EthDev) -> c_int {
@@ -205,7 +205,7 @@ calls! {
     }
 
     /// What the port does about pause, as the card says it: other programs may set it, too.
-    unsafe fn pause_get(dev, conf: *mut FlowControl) "flow control" {
+    pub unsafe fn pause_get(dev, conf: *mut FlowControl) "flow control" {
         // SAFETY: ethdev calls it with a structure that is zero.
         let link = dev.port.info()?.link;
         (*conf).mode = u32::from(link.rx_pause()) | u32::from(link.tx_pause()) << 1;

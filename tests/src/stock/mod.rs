@@ -5,6 +5,7 @@
 //! | `binary` | [`verbena`] finds, and first builds, the command; [`need`] says what to install |
 //! | `compile` | programs of our own in C |
 //! | `dpdk` | [`Dpdk`], which DPDK the programs are of |
+//! | `hugepages` | [`HugePages`], for DPDK's secondary processes |
 //! | `matrix` | `verbena matrix`, for some of its rows |
 //! | `net` | [`StockNet`], a net of modelled cards that only this test uses |
 //! | `pair` | [`Pair`] runs a server and its client and shows what both said when one of them fails; [`until_answered`] runs them again where the machine was too busy |
@@ -20,6 +21,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 mod binary;
 mod compile;
 mod dpdk;
+mod hugepages;
 mod matrix;
 mod net;
 mod pair;
@@ -33,6 +35,7 @@ mod testpmd;
 pub use binary::{example, fetched, need, peers, repository, target_dir, verbena, verbena_in};
 pub use compile::{compile, compile_c, compile_c_into, Compiled};
 pub use dpdk::Dpdk;
+pub use hugepages::HugePages;
 pub use matrix::matrix;
 pub use net::StockNet;
 pub use pair::{until_answered, Both, Pair};

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{Ended, Program, StockNet};
+use super::{Ended, HugePages, Program, StockNet};
 use crate::wait::LIMIT;
 
 /// A running `dpdk-testpmd`. It and its files go when this is dropped.
@@ -60,15 +60,26 @@ impl Testpmd {
 
     /// As [`Testpmd::start`], by a program with these words that starts it.
     pub fn start_by(net: &StockNet, by: &[&str], devices: &[&str], options: &[&str]) -> Testpmd {
+        // Ordinary memory, enough for a bond of two ports.
+        Testpmd::start_in(net, by, &["--no-huge", "-m", "192"], devices, options)
+    }
+
+    /// As [`Testpmd::start`], in memory that programs with its [prefix](Testpmd::prefix) share.
+    pub fn start_shared(net: &StockNet, pages: &HugePages, devices: &[&str], options: &[&str]) -> Testpmd {
+        Testpmd::start_in(net, &[], &["--huge-dir", &pages.path(), "--no-pci"], devices, options)
+    }
+
+    fn start_in(net: &StockNet, by: &[&str], memory: &[&str], devices: &[&str], options: &[&str]) -> Testpmd {
         let testpmd = net.dpdk().program("dpdk-testpmd");
         let files = EalFiles::new();
-        // Lines as they come; which release it is; ordinary memory, enough for a bond of two ports; no lock on what is
-        // mapped, which is all of the cards' memory; what a file has is not thrown away at the start.
+        // Lines as they come; which release it is; no lock on what is mapped, which is all of the cards' memory; what a file
+        // has is not thrown away at the start.
         let mut words = [by, &["stdbuf", "-oL"]].concat();
         words.extend(testpmd.iter().map(String::as_str));
         // The main core waits for commands, the other one polls.
         let main_core = ["1", "0"][files.core];
-        words.extend(["-v", "--no-huge", "-m", "192", "-l", "0,1", "--main-lcore", main_core]);
+        words.extend(["-v", "-l", "0,1", "--main-lcore", main_core]);
+        words.extend(memory);
         words.extend(["--file-prefix", &files.prefix]);
         words.extend(devices.iter().flat_map(|device| ["--vdev", *device]));
         words.extend(["--", "--no-mlockall", "--total-num-mbufs=4096", "--no-flush-rx"]);
@@ -78,6 +89,11 @@ impl Testpmd {
         let command = net.command(&[], words[0], &words[1..]);
         let program = Program::start_reading(command, OwnedFd::from(input).into());
         Testpmd { program, keyboard, files }
+    }
+
+    /// The prefix of its files, by which secondary processes find it.
+    pub fn prefix(&self) -> &str {
+        &self.files.prefix
     }
 
     /// What it has said so far.

@@ -8,6 +8,7 @@ mod offloads;
 mod pause;
 mod queues;
 mod releases;
+mod secondary;
 mod segments;
 mod sharing;
 mod simulated;

@@ -7,6 +7,7 @@
 //! | [`ethdev`], [`info`] | Ethernet devices, what they are and what they say of themselves |
 //! | [`flow`] | rules |
 //! | [`mbuf`] | packets and their pools |
+//! | [`processes`] | what the processes of a program tell each other |
 //! | [`vdev`] | the bus |
 //!
 //! The sizes are asserted when this is compiled.
@@ -21,6 +22,7 @@ pub mod info;
 pub mod mbuf;
 #[cfg(test)]
 mod mbuf_tests;
+pub mod processes;
 pub mod release;
 pub mod vdev;
 
@@ -31,6 +33,7 @@ pub use dpdk::log;
 use dpdk::Dpdk;
 use ethdev::EthDev;
 use mbuf::{Mbuf, OpsTable};
+use processes::{Answer, Message, Replies};
 use vdev::{Devargs, VdevDriver};
 
 /// `RTE_DEVTYPE_VIRTUAL`.
@@ -52,6 +55,8 @@ dpdk::functions! {
     fn rte_eth_dev_allocate(name: *const c_char) -> *mut EthDev;
     /// The Ethernet device of that name; null if there is none.
     fn rte_eth_dev_allocated(name: *const c_char) -> *mut EthDev;
+    /// In a secondary process: the Ethernet device of that name of the primary one; null if there is none.
+    fn rte_eth_dev_attach_secondary(name: *const c_char) -> *mut EthDev;
     /// Tells programs of a new device.
     fn rte_eth_dev_probing_finish(dev: *mut EthDev);
     /// Takes a device away, with its `mac_addrs` and `dev_private`.
@@ -78,8 +83,16 @@ dpdk::functions! {
     /// Has nobody wait for its descriptors any more.
     fn rte_intr_free_epoll_fd(handle: *mut c_void);
 
-    /// Zeroed memory that `rte_free` frees.
+    /// Zeroed memory that `rte_free` frees, which all processes of the program have at the same address.
     fn rte_zmalloc(kind: *const c_char, bytes: usize, align: u32) -> *mut c_void;
+    /// Frees it.
+    fn rte_free(memory: *mut c_void);
+    /// Has messages to a name answered.
+    fn rte_mp_action_register(name: *const c_char, answer: Answer) -> c_int;
+    /// Sends a message to the other processes, and waits for their answers.
+    fn rte_mp_request_sync(message: *mut Message, replies: *mut Replies, limit: *const libc::timespec) -> c_int;
+    /// Answers one.
+    fn rte_mp_reply(message: *mut Message, to: *const c_char) -> c_int;
     /// Frees mbufs with all their segments.
     fn rte_pktmbuf_free_bulk(mbufs: *mut *mut Mbuf, count: u32);
 }

@@ -1,0 +1,168 @@
+//! DPDK's secondary processes beside a testpmd: they show its ports and capture its frames.
+
+use tests::stock::HugePages;
+
+use super::*;
+
+/// Of 2 MB: what a testpmd and a capture take.
+const PAGES: u64 = 96;
+
+/// Receives from the second card's first port, in memory that secondary processes share.
+fn receiver(net: &StockNet, pages: &HugePages) -> Testpmd {
+    let mut receiver = Testpmd::start_shared(
+        net,
+        pages,
+        &["net_verbena1"],
+        &["-i", "--forward-mode=rxonly", ROOM, ANY_LENGTH],
+    );
+    receiver.does("start");
+    receiver
+}
+
+/// A program of DPDK as a secondary process of a testpmd.
+fn secondary(net: &StockNet, primary: &Testpmd, program: &str, words: &[&str]) -> Program {
+    let program = net.dpdk().program(program);
+    let prefix = format!("--file-prefix={}", primary.prefix());
+    // Debian 12 links testpmd with a kind of pool and these programs not, so the number of a capture's kind is another one there.
+    let same_kinds = match net.dpdk().version() {
+        "DPDK 22.11." => "LD_PRELOAD=librte_mempool_dpaa.so.23",
+        _ => "LD_PRELOAD=",
+    };
+    // Lines as they come.
+    let start = [same_kinds, "stdbuf", "-oL"].into_iter().chain(program.iter().map(String::as_str));
+    net.start("env", &start.chain([&*prefix]).chain(words.iter().copied()).collect::<Vec<_>>())
+}
+
+/// Each `name: number` that a program says of the counters of a port.
+fn counters(said: &str) -> Vec<(String, u64)> {
+    let counter = |line: &str| {
+        let (name, number) = line.trim().split_once(": ")?;
+        let is_name =
+            name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+        Some((name.to_owned(), number.parse().ok().filter(|_| is_name)?))
+    };
+    said.lines().filter_map(counter).collect()
+}
+
+#[test]
+#[ignore = "the long form of the checks"]
+pub fn another_process_shows_the_counters_of_a_port() {
+    let _alone = alone();
+    let pages = HugePages::more(PAGES);
+    let net = StockNet::new();
+    let mut receiver = receiver(&net, &pages);
+    let frames = frames();
+    let mut sender = Sender::of(&net, &frames);
+    sender.sends();
+    receiver.asks("show port stats 0", &format!("RX-packets: {} ", frames.len()));
+    let shows = |receiver: &Testpmd, what: &str| {
+        secondary(&net, receiver, "dpdk-proc-info", &["--no-pci", "--", what]).wait(LIMIT).expect_good()
+    };
+
+    let said = shows(&receiver, "--stats");
+    let bytes: usize = frames.iter().map(Vec::len).sum();
+    for (name, number) in [("RX-packets", frames.len()), ("RX-bytes", bytes), ("TX-packets", 0)] {
+        let first = said.split(&format!("{name}:")).nth(1).unwrap_or_default();
+        assert_eq!(first.split_whitespace().next(), Some(&*number.to_string()), "{name}: {said}");
+    }
+
+    let ours = counters(&receiver.does("show port xstats 0"));
+    let (said, theirs) = (&shows(&receiver, "--xstats"), counters(&shows(&receiver, "--xstats")));
+    assert!(ours.contains(&("rx_good_packets".into(), frames.len() as u64)) && ours.len() > 20, "{ours:?}");
+    assert_eq!(ours, theirs, "{said}");
+
+    let said = shows(&receiver, "--show-port");
+    for text in [
+        "driver net_verbena device net_verbena1",
+        "Link up at 10 Gbps",
+        "flow control mode",
+        "mac 02:56:42:00:01:00",
+        "promiscuous mode enabled",
+        "descriptors 1024 scattered rx buffer size 2048 mempool mb_pool_0",
+        "tx queue",
+    ] {
+        assert!(said.contains(text), "no {text:?}: {said}");
+    }
+
+    shows(&receiver, "--stats-reset");
+    let said = receiver.does("show port stats 0\nshow port xstats 0");
+    assert_eq!((last(&said, "RX-packets"), last(&said, "rx_good_packets")), (0, 0), "{said}");
+    end(&net, [sender.testpmd, receiver]);
+}
+
+/// `dpdk-dumpcap` of 24.11 makes the port promiscuous, so it also captures frames for others; `dpdk-pdump` what the port gets anyway.
+#[test]
+#[ignore = "the long form of the checks"]
+pub fn other_processes_capture_the_frames_of_a_port() {
+    let _alone = alone();
+    let pages = HugePages::more(PAGES);
+    let net = StockNet::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name);
+    let mut receiver = receiver(&net, &pages);
+    receiver.does("set promisc all off");
+    let mut foreign = frames();
+    // That of 22.11 leaves the port as it is.
+    if net.dpdk().version() != "DPDK 22.11." {
+        foreign.iter_mut().for_each(|frame| frame[5] ^= 0x77);
+    }
+
+    let file = path("dumpcap");
+    let words = ["-s", "9600", "-i", "net_verbena1", "-P", "-c", "100", "-w", &file.display().to_string()];
+    let mut dumpcap = secondary(&net, &receiver, "dpdk-dumpcap", &words);
+    dumpcap.expect("Capturing on 'net_verbena1'", LIMIT);
+    let mut sender = Sender::of(&net, &foreign);
+    sender.sends();
+    dumpcap.wait(LIMIT).expect_good();
+    let captured = read(&file);
+    assert!(captured.len() >= 100 && foreign.starts_with(&captured), "{} frames", captured.len());
+    receiver.asks("show port info 0", "Promiscuous mode: disabled");
+
+    let file = path("pdump");
+    let device = format!(
+        "port=0,queue=*,rx-dev={},ring-size=2048,mbuf-size=9728,total-num-mbufs=4095",
+        file.display()
+    );
+    let mut pdump = secondary(&net, &receiver, "dpdk-pdump", &["--no-pci", "--", "--pdump", &device]);
+    pdump.expect("core", LIMIT);
+    sender.testpmd.quit();
+    receiver.does("clear port stats all");
+    let own = frames();
+    let mut sender = Sender::of(&net, &own);
+    sender.sends();
+    receiver.asks("show port stats 0", &format!("RX-packets: {} ", own.len()));
+    pdump.signal(libc::SIGINT);
+    pdump.wait(LIMIT).expect_good();
+    assert_eq!(read(&file), own);
+    end(&net, [sender.testpmd, receiver]);
+}
+
+/// Another testpmd polls the port of the first.
+#[test]
+#[ignore = "the long form of the checks"]
+pub fn other_processes_do_not_receive() {
+    let _alone = alone();
+    let pages = HugePages::more(PAGES);
+    let net = StockNet::new();
+    let mut receiver = receiver(&net, &pages);
+    let words = [
+        "--no-pci",
+        "-l",
+        "0,1",
+        "--proc-type=secondary",
+        "--",
+        "--no-mlockall",
+        "--num-procs=2",
+        "--proc-id=1",
+        "-a",
+    ];
+    let mut other = secondary(&net, &receiver, "dpdk-testpmd", &words);
+    other.expect("a secondary process of DPDK neither receives nor sends", LIMIT);
+    other.signal(libc::SIGINT);
+    other.wait(LIMIT);
+    // The first one's port is as it was.
+    let mut sender = Sender::of(&net, &frames());
+    sender.sends();
+    receiver.asks("show port stats 0", &format!("RX-packets: {} ", frames().len()));
+    end(&net, [sender.testpmd, receiver]);
+}
