@@ -7,6 +7,8 @@ use std::time::Duration;
 use tests::stock::{need, verbena, EalFiles, Ended, Program, LIMIT};
 use tests::unshare;
 
+use super::groups::COUNT;
+
 /// Two nets on two TAP interfaces of a bridge of the kernel, in a network of the test's own; each byte is compared.
 #[test]
 fn tap_interfaces_on_a_bridge() {
@@ -278,7 +280,7 @@ const PINGPONG: &str = "timeout 40 ibv_rc_pingpong";
 
 /// Runs a script of bash in a network namespace of its own, as root there. What it says; it has to end well within `limit`, once
 /// of three times if the machine is busy.
-fn in_own_network(script: &str, directory: &Path, limit: Duration) -> String {
+pub fn in_own_network(script: &str, directory: &Path, limit: Duration) -> String {
     let mut n = 0;
     loop {
         n += 1;
@@ -301,6 +303,7 @@ fn attempt(script: &str, directory: &Path, limit: Duration) -> Ended {
         .current_dir(directory)
         .env("VERBENA", verbena())
         .env("ASK", ASK)
+        .env("COUNT", COUNT)
         .env("PEER", PEER)
         .env("PINGPONG", PINGPONG)
         .env("PREFIX", &files.prefix)

@@ -8,20 +8,18 @@
 //! socket, so it makes room itself.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
 use rustix::event::PollFlags;
-use rustix::io::Errno;
-use rustix::net::{
-    sendmsg, socketpair, sockopt, AddressFamily, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType,
-};
+use rustix::net::{socketpair, sockopt, AddressFamily, SocketFlags, SocketType};
 
 use super::alarm::Alarm;
 use super::area::{Drop, Kind, Setting};
 use super::arrivals::Arrivals;
-use super::batch::Batch;
+use super::given::{QUESTION, WHOLE};
+use super::groups::{places, Groups};
 use super::identity::own_gids;
 use super::inbox::{Inbox, LARGEST};
 use super::neighbours::{vlan_of, Neighbours, Place, RETRY};
@@ -45,10 +43,6 @@ const WINDOW: u32 = 256 << 10;
 const TURN: u32 = 64;
 /// Frames that are looked at before those that were taken are delivered.
 const AT_ONCE: usize = 256;
-/// What stands in place of the frames' length before a question.
-const QUESTION: [u8; 2] = [0; 2];
-/// A bit of that length: one whole frame, which is sent as it is.
-const WHOLE: u16 = 1 << 15;
 /// Questions of processes that are not answered yet; more push out the oldest.
 const QUESTIONS: usize = 256;
 /// Bytes that wait until a peer reads; further frames are lost.
@@ -132,6 +126,7 @@ fn connect(port: PortId, host: Host, mut wire: Box<dyn Wire>) -> io::Result<Open
         inbox,
         alarm: Alarm::new()?,
         neighbours: Neighbours::new(host.mac),
+        groups: Groups::new(host.mac),
         mac: host.mac,
         answered: if host.answers { host.gids.clone() } else { Vec::new() },
         asked: VecDeque::new(),
@@ -139,7 +134,7 @@ fn connect(port: PortId, host: Host, mut wire: Box<dyn Wire>) -> io::Result<Open
         batch: vec![0; LARGEST],
     };
     receiver.announce();
-    receiver.set_alarm();
+    receiver.receive_groups(&[]);
     let (gids, mtu) = (host.gids, host.mtu);
     Ok(Opened {
         port,
@@ -153,51 +148,6 @@ fn connect(port: PortId, host: Host, mut wire: Box<dyn Wire>) -> io::Result<Open
     })
 }
 
-/// Gives frames of one length, but for the last, to the keeper's thread.
-pub(super) fn give(sockets: &[BorrowedFd<'_>], batch: &Batch) -> io::Result<()> {
-    let length = batch.frames().next().map_or(0, <[u8]>::len) as u16;
-    give_all(sockets, &length.to_ne_bytes(), batch.frames())
-}
-
-/// Gives a whole frame to the keeper's thread.
-pub(super) fn give_whole(sockets: &[BorrowedFd<'_>], frame: &[u8]) -> io::Result<()> {
-    give_all(sockets, &WHOLE.to_ne_bytes(), std::iter::once(frame))
-}
-
-fn give_all<'a>(
-    sockets: &[BorrowedFd<'_>],
-    length: &'a [u8; 2],
-    frames: impl Iterator<Item = &'a [u8]>,
-) -> io::Result<()> {
-    let Some(socket) = sockets.first() else { return Err(io::ErrorKind::NotFound.into()) };
-    let mut slices = vec![IoSlice::new(length)];
-    slices.extend(frames.map(IoSlice::new));
-    let mut flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    loop {
-        match sendmsg(socket, &slices, &mut SendAncillaryBuffer::default(), flags) {
-            Ok(_) => return Ok(()),
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) if flags.contains(SendFlags::DONTWAIT) => {
-                // Another process waits.
-                if !Inbox::make_room(*socket)? {
-                    flags.remove(SendFlags::DONTWAIT);
-                }
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// Gives the keeper's thread a question: who on the link has an IP address? It comes from an own one.
-pub(super) fn ask(sockets: &[BorrowedFd<'_>], own: &GidEntry, ip: &Gid) -> io::Result<()> {
-    let Some(socket) = sockets.first() else { return Err(io::ErrorKind::NotFound.into()) };
-    let vlan = own.vlan.to_ne_bytes();
-    let slices = [IoSlice::new(&QUESTION), IoSlice::new(&vlan), IoSlice::new(&own.gid), IoSlice::new(ip)];
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    sendmsg(socket, &slices, &mut SendAncillaryBuffer::default(), flags)?;
-    Ok(())
-}
-
 /// The keeper's side.
 struct EthernetReceiver {
     /// The medium's link when it was looked at last.
@@ -208,9 +158,10 @@ struct EthernetReceiver {
     /// Where the frames of the processes come.
     here: Arc<OwnedFd>,
     inbox: Arc<Mutex<Inbox>>,
-    /// Due when a neighbour is to be asked again, or the medium to be tried again.
+    /// Due when a neighbour is to be asked again, a group to be reported, or the medium to be tried again.
     alarm: Alarm,
     neighbours: Neighbours,
+    groups: Groups,
     mac: [u8; 6],
     /// The addresses whose questions are answered here.
     answered: Vec<GidEntry>,
@@ -264,6 +215,12 @@ impl Receiver for EthernetReceiver {
         self.link = self.out.wire.link();
         self.set_alarm();
         self.link
+    }
+
+    fn receive_groups(&mut self, groups: &[Gid]) {
+        let wanted = places(&self.answered, groups);
+        self.groups.set(now_ns(), &wanted, &mut |frame: &[u8]| self.out.say(frame));
+        self.set_alarm();
     }
 
     fn forward(&mut self) -> bool {
@@ -326,10 +283,14 @@ impl EthernetReceiver {
             // For this port, or for a group.
             let here = frame.first_chunk().is_some_and(|to: &[u8; 6]| *to == self.mac || to[0] & 1 == 1);
             let of_neighbours = here && self.is_of_neighbours(frame);
-            let frame = &into.bytes[range.clone()];
             match here && !of_neighbours && frame::path(frame).is_some() {
                 true => into.take(port, range, frame::decode),
-                false => into.take_whole(range),
+                false => {
+                    if here {
+                        self.groups.receive(now_ns(), frame);
+                    }
+                    into.take_whole(range);
+                }
             }
             start += len.max(MIN_FRAME);
         }
@@ -363,6 +324,7 @@ impl EthernetReceiver {
         self.unannounced = (!taken).then_some(now + RETRY);
         if taken {
             self.neighbours.ask_anew(now, &mut |frame: &[u8]| self.out.say(frame));
+            self.groups.announce(now, &mut |frame: &[u8]| self.out.say(frame));
         }
     }
 
@@ -380,7 +342,9 @@ impl EthernetReceiver {
 
     fn ask_again(&mut self) {
         if self.alarm.rings() {
-            self.neighbours.run(now_ns(), &mut |frame: &[u8]| self.out.say(frame));
+            let now = now_ns();
+            self.neighbours.run(now, &mut |frame: &[u8]| self.out.say(frame));
+            self.groups.run(now, &mut |frame: &[u8]| self.out.say(frame));
         }
     }
 
@@ -389,7 +353,8 @@ impl EthernetReceiver {
         // Whoever was found while frames were forwarded is told of at once.
         let found = self.asked.iter().any(|at| self.neighbours.knows(at)).then(now_ns);
         let changed = (self.announced != self.link).then(now_ns);
-        let all = [self.neighbours.due(), self.out.wire.due(), self.unannounced, changed, found];
+        let all =
+            [self.neighbours.due(), self.groups.due(), self.out.wire.due(), self.unannounced, changed, found];
         let due = all.into_iter().flatten().min();
         due.into_iter().for_each(|due| self.alarm.set(due));
     }

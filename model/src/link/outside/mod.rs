@@ -12,11 +12,12 @@
 //! | `identity` | who the cards of a net are to others |
 //! | `outbox`, `batch` | frames on their way out; those that leave together |
 //! | `arrivals` | frames that have come |
-//! | `udp`, `message` | UDP sockets; their system calls |
+//! | `udp`, `udp_reader`, `udp_groups`, `message` | UDP sockets; what comes by them; those of multicast groups; their system calls |
 //! | `reading` | who reads what has come: a program that polls, or the keeper |
 //! | `question` | whether a RoCE port at an address answers |
 //! | `ethernet`, `neighbours` | what media of Ethernet frames have in common; ARP and neighbour discovery for them |
-//! | `inbox`, `alarm` | what processes give them to send; when they are to go on |
+//! | `groups` | whom they tell which multicast groups they receive |
+//! | `given`, `inbox`, `alarm` | what processes give them to send; where that waits; when they are to go on |
 //! | `dgram`, `stream` | such frames in UNIX sockets, as QEMU has them |
 //! | `tap`, `packet`, `uncut` | such frames at the other end of a network interface, and on its link; messages that it has not cut |
 //! | `interface_link` | whether a network interface, or the one with an address, has a link |
@@ -31,6 +32,8 @@ mod arrivals;
 mod batch;
 mod dgram;
 mod ethernet;
+mod given;
+mod groups;
 mod identity;
 mod inbox;
 mod interface_link;
@@ -46,6 +49,8 @@ mod spec;
 mod stream;
 mod tap;
 mod udp;
+mod udp_groups;
+mod udp_reader;
 mod uncut;
 
 pub use area::{Drop, Kind, OutsideArea, OutsidePort, Setting};
@@ -60,4 +65,4 @@ pub use question::{ask, Answer};
 pub use reading::FRESH;
 pub use spec::{MediumSpec, PortSpec, PortSpecError};
 pub use tap::{open_tap, tap_name};
-pub use udp::Reader;
+pub use udp_reader::Reader;
