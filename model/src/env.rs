@@ -74,6 +74,9 @@ pub trait Env {
     /// Links of a card have changed, or whether its ports are one; by the wall clock the card is asked for that.
     fn links_changed(&mut self) {}
 
+    /// Queue pairs of a card have joined multicast groups, or left some.
+    fn groups_changed(&mut self) {}
+
     /// Asks who has an IP address on the link of a port, from an address of that port. True:
     /// [`World::found`](crate::world::World::found) is called if somebody answers. False: there is no need to ask.
     fn ask(&mut self, _from: PortId, _own: &GidEntry, _ip: &Gid) -> bool {

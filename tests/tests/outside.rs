@@ -6,6 +6,8 @@ mod bonds;
 mod captured;
 #[path = "outside/ethernet.rs"]
 mod ethernet;
+#[path = "outside/groups.rs"]
+mod groups;
 #[path = "outside/hostile.rs"]
 mod hostile;
 #[path = "outside/interfaces.rs"]

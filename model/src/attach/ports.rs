@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::{eventfd, EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 
 use super::cables;
 use super::wall::arrivals::Stuck;
@@ -38,6 +39,8 @@ const LEAVING: Duration = Duration::from_secs(1);
 /// The ports of a net with a medium outside of the segment.
 pub(super) struct Ports {
     opened: Vec<Opened>,
+    /// An eventfd by which processes tell of multicast groups, if there are ports.
+    news: Option<OwnedFd>,
     /// What the net's cards are called.
     guids: Guids,
 }
@@ -47,12 +50,16 @@ impl Ports {
     pub fn open(options: &LinkOptions, net: &Path) -> Result<Ports, KeeperError> {
         let leads = |spec: &PortSpec| spec.medium != MediumSpec::Net;
         let guids = if options.ports.iter().any(leads) { outside::guids(net) } else { Guids::INSIDE };
-        let ports = Ports { opened: outside::open(&options.ports, guids, &options.gids)?, guids };
-        let sockets = ports.opened.iter().map(|port| port.descriptors.len() + port.shared.iter().len()).sum();
-        match sockets > MAX_SOCKETS {
-            true => Err(KeeperError::TooManySockets(sockets)),
-            false => Ok(ports),
+        let opened = outside::open(&options.ports, guids, &options.gids)?;
+        let sockets =
+            opened.iter().map(|port| port.descriptors.len() + port.shared.iter().len()).sum::<usize>() + 1;
+        if sockets > MAX_SOCKETS {
+            return Err(KeeperError::TooManySockets(sockets));
         }
+        let news = (!opened.is_empty()).then(|| eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK));
+        let failed = |error: Errno| KeeperError::System { what: "making an eventfd", error: error.into() };
+        let news = news.transpose().map_err(failed)?;
+        Ok(Ports { opened, news, guids })
     }
 
     /// The largest path MTU that all of them have room for.
@@ -60,11 +67,11 @@ impl Ports {
         self.opened.iter().map(|port| port.mtu).min()
     }
 
-    /// What each process sends by, and receives by while it polls.
+    /// What each process sends by, and receives by while it polls; and by which it tells of groups.
     pub fn take_sockets(&mut self) -> Vec<OwnedFd> {
         let of =
             |port: &mut Opened| std::mem::take(&mut port.descriptors).into_iter().chain(port.shared.take());
-        self.opened.iter_mut().flat_map(of).collect()
+        self.opened.iter_mut().flat_map(of).chain(self.news.take()).collect()
     }
 
     /// What is to be noted of them in a new net.
@@ -118,6 +125,9 @@ impl Notes {
             let receiver = note.is_shared.then_some(end);
             net.link.outside().set(note.port, &note.setting, first..end, receiver);
             first = end + usize::from(note.is_shared);
+        }
+        if !self.0.is_empty() {
+            net.link.outside().set_news(first);
         }
     }
 
@@ -248,7 +258,10 @@ impl Port {
 /// Receives until `stop` is readable.
 fn receive(segment: Arc<Segment>, mut ports: Vec<Port>, stop: &OwnedFd) {
     let runner = Runner::new(Membership::new(segment));
+    let news = runner.net().link.outside().news().and_then(|index| runner.segment().socket(index));
     let (mut arrivals, mut stuck) = (Arrivals::default(), Stuck::default());
+    // Queue pairs have joined multicast groups, or left some, which the ports do not know.
+    let mut regrouped = false;
     // When something came last.
     let mut last = 0;
     loop {
@@ -262,7 +275,8 @@ fn receive(segment: Arc<Segment>, mut ports: Vec<Port>, stop: &OwnedFd) {
                 entries.push(PollFd::from_borrowed_fd(descriptor, flags));
             }
         }
-        let waits = runner.has_pending() || ports.iter().any(Port::has_news);
+        entries.extend(news.map(|news| PollFd::from_borrowed_fd(news, PollFlags::IN)));
+        let waits = regrouped || runner.has_pending() || ports.iter().any(Port::has_news);
         let wait = match ports.iter().any(|port| port.left) {
             true => Some(outside::FRESH as i64),
             false if now.wrapping_sub(last) < SPIN => Some(0),
@@ -279,6 +293,9 @@ fn receive(segment: Arc<Segment>, mut ports: Vec<Port>, stop: &OwnedFd) {
         if !events[0].is_empty() {
             return leave(&mut ports);
         }
+        let told = news.zip(events.last()).is_some_and(|(_, events)| !events.is_empty());
+        regrouped |= told && news.is_some_and(|news| rustix::io::read(news, &mut [0; 8]).is_ok());
+        regrouped = regrouped && guarded(false, || !follow_groups(&runner, &mut ports));
         for ((index, descriptor), events) in owners.into_iter().zip(events.into_iter().skip(1)) {
             if !events.is_empty() {
                 last = now;
@@ -292,6 +309,29 @@ fn receive(segment: Arc<Segment>, mut ports: Vec<Port>, stop: &OwnedFd) {
         guarded((), || ports.iter_mut().for_each(|port| port.tell(&runner)));
         guarded((), || runner.run_pending());
     }
+}
+
+/// Lets the ports receive the multicast groups in which their queue pairs are. False: the cards could not be had.
+fn follow_groups(runner: &Runner<Arc<Segment>>, ports: &mut [Port]) -> bool {
+    let groups = runner.control_within(AGAIN, |world, _| {
+        let of = |&Port { id, .. }: &Port| {
+            let card = &world.cards[usize::from(id.card)];
+            card.groups_of(PortId { port: card.known_port(id.port), ..id })
+        };
+        ports.iter().map(of).collect::<Vec<_>>()
+    });
+    let groups = match groups {
+        Ok(groups) => groups,
+        Err(error) => return matches!(error, LockError::Condemned),
+    };
+    for (port, groups) in ports.iter_mut().zip(groups) {
+        if let Some(area) = runner.net().link.outside().port(port.id) {
+            // Programs that poll know nothing of what comes for groups.
+            area.reading().keep(!groups.is_empty());
+        }
+        port.receiver.receive_groups(&groups);
+    }
+    true
 }
 
 /// Sends what the last programs of a net have given: an acknowledgement, perhaps, that somebody waits for.

@@ -231,12 +231,12 @@ impl Device {
             AdminOpcode::OPEN_QP => self.open_qp(f, object, c.param0() as u32)?,
             AdminOpcode::ATTACH_MCAST => {
                 let q = self.check_qp(f, object)?;
-                self.join_group(q, c.gid())?;
+                self.join_group(q, c.gid(), env)?;
             }
             AdminOpcode::DETACH_MCAST => {
                 let q = self.check_qp(f, object)?;
                 let group = self.mcast.iter().position(|g| g.count != 0 && g.gid == c.gid());
-                if !group.is_some_and(|g| self.leave_group(g, q as u16)) {
+                if !group.is_some_and(|g| self.leave_group(g, q as u16, env)) {
                     return Err(NOT_FOUND);
                 }
             }

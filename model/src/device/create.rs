@@ -201,7 +201,7 @@ impl Device {
         self.reset_qp(q, env);
         env.bells(self.id).reset_qp(q, None);
         for group in 0..self.mcast.len() {
-            self.leave_group(group, q as u16);
+            self.leave_group(group, q as u16, env);
         }
         let qp_type = self.qps[q].qp_type;
         if matches!(qp_type, QpType::RAW_PACKET | QpType::RX_HASH) {

@@ -72,7 +72,12 @@ impl Device {
         if raw && mask.contains(QpAttrMask::PORT) && self.lacks_frames(a.port()) {
             return Err((AdminStatus::NOT_SUPPORTED, Syndrome::BAD_PORT));
         }
+        let before = self.qps[q].port;
         self.apply(q, a, mask);
+        if self.qps[q].port != before && self.qps[q].qp_type == QpType::UD {
+            // It may be in some already.
+            env.groups_changed();
+        }
         if to == QpState::RTR {
             self.take_turn(q);
         }

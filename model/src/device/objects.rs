@@ -6,8 +6,10 @@ use fpga_regs::{AdminStatus, CqContext, EqContext, QpType, SrqContext, Syndrome}
 use super::modify::{Refused, DMA_FAULT, FULL, NOT_FOUND};
 use super::tables::*;
 use super::Device;
+use crate::address::Gid;
 use crate::dma::Addr;
 use crate::env::Env;
+use crate::packet::PortId;
 use crate::plain::zeroed;
 
 impl Device {
@@ -171,7 +173,7 @@ impl Device {
         Ok(n as u32)
     }
 
-    pub(super) fn join_group(&mut self, q: usize, gid: [u8; 16]) -> Result<(), Refused> {
+    pub(super) fn join_group(&mut self, q: usize, gid: [u8; 16], env: &mut impl Env) -> Result<(), Refused> {
         let frames = matches!(self.qps[q].qp_type, QpType::RAW_PACKET | QpType::RX_HASH);
         let raw = frames && gid[10] & 1 != 0;
         if self.qps[q].qp_type != QpType::UD && !raw {
@@ -192,17 +194,29 @@ impl Device {
         }
         group.qps[n] = q as u16;
         group.count += 1;
+        env.groups_changed();
         Ok(())
     }
 
     /// Whether the QP was in the group.
-    pub(super) fn leave_group(&mut self, slot: usize, q: u16) -> bool {
+    pub(super) fn leave_group(&mut self, slot: usize, q: u16, env: &mut impl Env) -> bool {
         let group = &mut self.mcast[slot];
         let n = group.count as usize;
         let Some(i) = group.qps[..n].iter().position(|&x| x == q) else { return false };
         group.qps[i] = group.qps[n - 1];
         group.count -= 1;
+        env.groups_changed();
         true
+    }
+
+    /// The multicast groups in which queue pairs of a port are that receive datagrams.
+    pub(crate) fn groups_of(&self, port: PortId) -> Vec<Gid> {
+        let of_port = |&q: &u16| {
+            let qp = &self.qps[usize::from(q)];
+            qp.qp_type == QpType::UD && qp.port == port
+        };
+        let has_some = |group: &&Mcast| group.qps[..group.count as usize].iter().any(of_port);
+        self.mcast.iter().filter(has_some).map(|group| group.gid).collect()
     }
 }
 

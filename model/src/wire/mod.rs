@@ -10,6 +10,7 @@
 //! | [`frame`], [`headers`], [`path`] | a whole frame; its transport headers; its Ethernet and IP addresses |
 //! | [`ethernet`], [`ipv4`], [`ipv6`], [`udp`] | the headers of the network |
 //! | [`arp`], [`ndp`] | which Ethernet address an IP address has |
+//! | [`membership`] | who receives a multicast group: IGMP and MLD |
 //! | [`bth`], [`deth`], [`xrceth`], [`reth`], [`atomic`], [`aeth`], [`immdt`], [`ieth`] | the headers of the transport |
 //! | [`sum`], [`checksum`], [`segments`], [`virtio_net`] | the Internet checksum; those of IPv4, TCP and UDP; a message that is cut into frames; what the kernel leaves to others of both |
 //! | [`icrc`], [`identification`] | the check sum of RoCE, and the IP identification that it was computed with |
@@ -32,6 +33,7 @@ pub mod ieth;
 pub mod immdt;
 pub mod ipv4;
 pub mod ipv6;
+pub mod membership;
 pub mod ndp;
 pub mod opcode;
 pub mod operation;
@@ -65,6 +67,7 @@ pub use ieth::Ieth;
 pub use immdt::ImmDt;
 pub use ipv4::Ipv4;
 pub use ipv6::Ipv6;
+pub use membership::{Membership, Query};
 pub use ndp::Discovery;
 pub use opcode::BthOpcode;
 pub use operation::{Extra, Operation, Position, Transport};

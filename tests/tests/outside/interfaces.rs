@@ -7,6 +7,8 @@ use std::time::Duration;
 use tests::stock::{need, verbena, EalFiles, Ended, Program, LIMIT};
 use tests::unshare;
 
+use super::groups::COUNT;
+
 /// Two nets on two TAP interfaces of a bridge of the kernel, in a network of the test's own; each byte is compared.
 #[test]
 fn tap_interfaces_on_a_bridge() {
@@ -302,6 +304,7 @@ fn attempt(script: &str, directory: &Path, limit: Duration) -> Ended {
         .current_dir(directory)
         .env("VERBENA", verbena())
         .env("ASK", ASK)
+        .env("COUNT", COUNT)
         .env("PEER", PEER)
         .env("PINGPONG", PINGPONG)
         .env("PREFIX", &files.prefix)

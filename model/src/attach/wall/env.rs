@@ -184,6 +184,14 @@ impl Env for WallEnv<'_> {
         self.with_sockets(from, |port, sockets| medium::ask(port, sockets, own, ip)).unwrap_or(false)
     }
 
+    #[cold]
+    fn groups_changed(&mut self) {
+        if let Some(news) = self.net.link.outside().news().and_then(|index| self.socket(index)) {
+            // Only a counter at its maximum fails, and that tells as well.
+            let _ = rustix::io::write(news, &1_u64.to_ne_bytes());
+        }
+    }
+
     #[inline]
     fn read(&mut self, from: Addr, to: &mut [u8]) -> Result<(), DmaFault> {
         self.guard.read(from.domain, from.iova, to).map_err(fault)

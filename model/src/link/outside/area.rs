@@ -206,6 +206,9 @@ impl OutsidePort {
 #[repr(C)]
 pub struct OutsideArea {
     ports: [[OutsidePort; PORTS]; MAX_CARDS],
+    /// An eventfd by which processes tell the keeper that queue pairs have joined multicast groups or left some: its place among the
+    /// descriptors of the net, plus one; 0: no port leads outside.
+    news: AtomicU16,
 }
 
 impl OutsideArea {
@@ -213,6 +216,17 @@ impl OutsideArea {
     /// if they poll.
     pub fn set(&self, port: PortId, setting: &Setting, senders: Range<usize>, receiver: Option<usize>) {
         self.ports[usize::from(port.card)][usize::from(port.port)].set(setting, senders, receiver);
+    }
+
+    /// Notes where that eventfd is among the descriptors of the net.
+    pub fn set_news(&self, index: usize) {
+        self.news.store(index as u16 + 1, Relaxed);
+    }
+
+    /// The eventfd by which the keeper is told of multicast groups that change, among the descriptors of the net, if a port leads
+    /// outside.
+    pub fn news(&self) -> Option<usize> {
+        usize::from(self.news.load(Relaxed)).checked_sub(1)
     }
 
     /// Whether there is one whose medium is outside.
@@ -236,5 +250,5 @@ impl OutsideArea {
 
 plain! {
     OutsidePort { kind, mac, first, count, sports, receiver, reading, role, window, drops }
-    OutsideArea { ports }
+    OutsideArea { ports, news }
 }

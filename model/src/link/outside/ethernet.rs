@@ -7,20 +7,18 @@
 //! The keeper's thread gives frames by that socket, too: what it receives makes cards answer. It is the one that empties the
 //! socket, so it makes room itself.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
 use rustix::event::PollFlags;
-use rustix::io::Errno;
-use rustix::net::{
-    sendmsg, socketpair, sockopt, AddressFamily, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType,
-};
+use rustix::net::{socketpair, sockopt, AddressFamily, SocketFlags, SocketType};
 
 use super::alarm::Alarm;
 use super::area::{Drop, Kind, Role, Setting};
 use super::arrivals::Arrivals;
-use super::batch::Batch;
+use super::given::{QUESTION, WHOLE};
+use super::groups::Groups;
 use super::inbox::{Inbox, LARGEST};
 use super::neighbours::{vlan_of, RETRY};
 use super::opened::{Failed, Opened, Receiver};
@@ -44,10 +42,6 @@ const WINDOW: u32 = 256 << 10;
 const TURN: u32 = 64;
 /// Frames that are looked at before those that were taken are delivered.
 const AT_ONCE: usize = 256;
-/// What stands in place of the frames' length before a question.
-const QUESTION: [u8; 2] = [0; 2];
-/// A bit of that length: one whole frame, which is sent as it is.
-const WHOLE: u16 = 1 << 15;
 /// Bytes that wait until a peer reads; further frames are lost.
 pub(super) const WAITING: usize = 32 << 20;
 
@@ -111,13 +105,15 @@ fn connect(port: PortId, host: Host, mut wire: Box<dyn Wire>) -> io::Result<Open
         inbox,
         alarm: Alarm::new()?,
         role: Role::Alone,
+        groups: Groups::new(host.mac),
+        joined: Vec::new(),
         station: Arc::clone(&own),
         own,
         unannounced: None,
         batch: vec![0; LARGEST],
     };
     receiver.announce();
-    receiver.set_alarm();
+    receiver.receive_groups(&[]);
     let (gids, mtu) = (host.gids, host.mtu);
     Ok(Opened {
         port,
@@ -131,57 +127,6 @@ fn connect(port: PortId, host: Host, mut wire: Box<dyn Wire>) -> io::Result<Open
     })
 }
 
-/// Gives frames of one length, but for the last, to the keeper's thread.
-pub(super) fn give(sockets: &[BorrowedFd<'_>], batch: &Batch) -> io::Result<()> {
-    let length = batch.frames().next().map_or(0, <[u8]>::len) as u16;
-    give_all(sockets, &length.to_ne_bytes(), batch.frames())
-}
-
-/// Gives a whole frame to the keeper's thread.
-pub(super) fn give_whole(sockets: &[BorrowedFd<'_>], frame: &[u8]) -> io::Result<()> {
-    give_all(sockets, &WHOLE.to_ne_bytes(), std::iter::once(frame))
-}
-
-fn give_all<'a>(
-    sockets: &[BorrowedFd<'_>],
-    length: &'a [u8; 2],
-    frames: impl Iterator<Item = &'a [u8]>,
-) -> io::Result<()> {
-    let Some(socket) = sockets.first() else { return Err(io::ErrorKind::NotFound.into()) };
-    let mut slices = vec![IoSlice::new(length)];
-    slices.extend(frames.map(IoSlice::new));
-    let mut flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    loop {
-        match sendmsg(socket, &slices, &mut SendAncillaryBuffer::default(), flags) {
-            Ok(_) => return Ok(()),
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) if flags.contains(SendFlags::DONTWAIT) => {
-                // Another process waits.
-                if !Inbox::make_room(*socket)? {
-                    flags.remove(SendFlags::DONTWAIT);
-                }
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// The keeper's thread looks at the port anew.
-pub(super) fn wake(sockets: &[BorrowedFd<'_>]) -> io::Result<()> {
-    // A question without an address.
-    give_all(sockets, &QUESTION, std::iter::empty())
-}
-
-/// Gives the keeper's thread a question: who on the link has an IP address? It comes from an own one.
-pub(super) fn ask(sockets: &[BorrowedFd<'_>], own: &GidEntry, ip: &Gid) -> io::Result<()> {
-    let Some(socket) = sockets.first() else { return Err(io::ErrorKind::NotFound.into()) };
-    let vlan = own.vlan.to_ne_bytes();
-    let slices = [IoSlice::new(&QUESTION), IoSlice::new(&vlan), IoSlice::new(&own.gid), IoSlice::new(ip)];
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    sendmsg(socket, &slices, &mut SendAncillaryBuffer::default(), flags)?;
-    Ok(())
-}
-
 /// The keeper's side.
 struct EthernetReceiver {
     /// The medium's link when it was looked at last.
@@ -192,12 +137,15 @@ struct EthernetReceiver {
     /// Where the frames of the processes come.
     here: Arc<OwnedFd>,
     inbox: Arc<Mutex<Inbox>>,
-    /// Due when a neighbour is to be asked again, or the medium to be tried again.
+    /// Due when a neighbour is to be asked again, a group to be reported, or the medium to be tried again.
     alarm: Alarm,
     role: Role,
     /// Who it is, alone and in this role.
     own: Shared,
     station: Shared,
+    groups: Groups,
+    /// Those in which queue pairs are.
+    joined: Vec<Gid>,
     /// It has not been told of them: when that is tried.
     unannounced: Option<u64>,
     batch: Vec<u8>,
@@ -248,6 +196,18 @@ impl Receiver for EthernetReceiver {
         self.link
     }
 
+    fn receive_groups(&mut self, groups: &[Gid]) {
+        self.joined = groups.to_vec();
+        let wanted = lock(&self.station).places(groups);
+        let speaks = self.role != Role::Standby;
+        self.groups.set(now_ns(), &wanted, &mut |frame: &[u8]| {
+            if speaks {
+                self.out.say(frame);
+            }
+        });
+        self.set_alarm();
+    }
+
     fn forward(&mut self) -> bool {
         let empty = (0..TURN).any(|_| !self.send_given());
         // Frames may wait in the medium now, or for a neighbour.
@@ -268,6 +228,8 @@ impl Receiver for EthernetReceiver {
         // The link does not know it.
         self.announced = None;
         let mac = lock(&self.station).mac;
+        self.groups = Groups::new(mac);
+        self.receive_groups(&self.joined.clone());
         self.out.wire.set_mac(mac)
     }
 }
@@ -320,12 +282,17 @@ impl EthernetReceiver {
             // For this port, or for a group.
             let here = frame.first_chunk().is_some_and(|to: &[u8; 6]| *to == station.mac || to[0] & 1 == 1);
             // A port that stands by answers nothing: the link would learn that the address is there.
-            let of_neighbours = here
-                && self.role != Role::Standby
-                && station.answers(now_ns(), frame, &mut |frame: &[u8]| self.out.say(frame));
+            let answers = here && self.role != Role::Standby;
+            let of_neighbours =
+                answers && station.answers(now_ns(), frame, &mut |frame: &[u8]| self.out.say(frame));
             match here && !of_neighbours && frame::path(frame).is_some() {
                 true => into.take(port, range, frame::decode),
-                false => into.take_whole(range),
+                false => {
+                    if answers {
+                        self.groups.receive(now_ns(), frame);
+                    }
+                    into.take_whole(range);
+                }
             }
             start += len.max(MIN_FRAME);
         }
@@ -358,12 +325,17 @@ impl EthernetReceiver {
         self.unannounced = (!taken).then_some(now + RETRY);
         if taken {
             station.neighbours.ask_anew(now, &mut |frame: &[u8]| self.out.say(frame));
+            if self.role != Role::Standby {
+                self.groups.announce(now, &mut |frame: &[u8]| self.out.say(frame));
+            }
         }
     }
 
     fn ask_again(&mut self) {
         if self.alarm.rings() && self.role != Role::Standby {
-            lock(&self.station).neighbours.run(now_ns(), &mut |frame: &[u8]| self.out.say(frame));
+            let now = now_ns();
+            lock(&self.station).neighbours.run(now, &mut |frame: &[u8]| self.out.say(frame));
+            self.groups.run(now, &mut |frame: &[u8]| self.out.say(frame));
         }
     }
 
@@ -373,7 +345,8 @@ impl EthernetReceiver {
         let station = lock(&self.station);
         let found = station.has_found().then(now_ns);
         let changed = (self.announced != self.found_by()).then(now_ns);
-        let asks = station.neighbours.due().filter(|_| self.role != Role::Standby);
+        let asks = [station.neighbours.due(), self.groups.due()];
+        let asks = asks.into_iter().flatten().filter(|_| self.role != Role::Standby).min();
         let all = [asks, self.out.wire.due(), self.unannounced, changed, found];
         let due = all.into_iter().flatten().min();
         due.into_iter().for_each(|due| self.alarm.set(due));

@@ -8,7 +8,7 @@ use super::area::{Kind, OutsidePort};
 use super::batch::Batch;
 use super::opened::Opened;
 use super::spec::{MediumSpec, PortSpec};
-use super::{dgram, ethernet, packet, stream, tap, udp};
+use super::{dgram, ethernet, given, packet, stream, tap, udp};
 use crate::address::{Gid, Guids};
 use crate::gid_options::GidOptions;
 use crate::gids::GidEntry;
@@ -82,21 +82,21 @@ pub(crate) fn direct(port: &OutsidePort, path: &mut Path) {
 /// Asks who has an IP address on the port's link, from an own one. False: the medium has no such links, or does not take the
 /// question now.
 pub(crate) fn ask(port: &OutsidePort, sockets: &[BorrowedFd<'_>], own: &GidEntry, ip: &Gid) -> bool {
-    port.kind() == Some(Kind::Ethernet) && ethernet::ask(sockets, own, ip).is_ok()
+    port.kind() == Some(Kind::Ethernet) && given::ask(sockets, own, ip).is_ok()
 }
 
 /// The role of a port has changed: the keeper's thread plays another one.
 pub(crate) fn wake(port: &OutsidePort, sockets: &[BorrowedFd<'_>]) {
     if port.kind() == Some(Kind::Ethernet) {
         // One that is not there any more needs none.
-        let _ = ethernet::wake(sockets);
+        let _ = given::wake(sockets);
     }
 }
 
 /// Sends a whole frame, if the medium carries such.
 pub(crate) fn send_whole(port: &OutsidePort, sockets: &[BorrowedFd<'_>], frame: &[u8]) -> io::Result<()> {
     match port.kind() {
-        Some(Kind::Ethernet) => ethernet::give_whole(sockets, frame),
+        Some(Kind::Ethernet) => given::give_whole(sockets, frame),
         Some(Kind::Udp) | None => Err(io::ErrorKind::Unsupported.into()),
     }
 }
@@ -105,7 +105,7 @@ pub(crate) fn send_whole(port: &OutsidePort, sockets: &[BorrowedFd<'_>], frame: 
 pub(crate) fn send(port: &OutsidePort, sockets: &[BorrowedFd<'_>], batch: &Batch) -> io::Result<()> {
     match port.kind() {
         Some(Kind::Udp) => udp::send(port, sockets, batch),
-        Some(Kind::Ethernet) => ethernet::give(sockets, batch),
+        Some(Kind::Ethernet) => given::give(sockets, batch),
         None => Ok(()),
     }
 }

@@ -12,12 +12,13 @@
 //! | `identity` | who the cards of a net are to others |
 //! | `outbox`, `batch` | frames on their way out; those that leave together |
 //! | `arrivals` | frames that have come |
-//! | `udp`, `message` | UDP sockets; their system calls |
+//! | `udp`, `udp_reader`, `udp_groups`, `message` | UDP sockets; what comes by them; those of multicast groups; their system calls |
 //! | `reading` | who reads what has come: a program that polls, or the keeper |
 //! | `question` | whether a RoCE port at an address answers |
 //! | `ethernet` | what media of Ethernet frames have in common |
 //! | `station`, `neighbours` | who a port is on a link of such frames, or several that are one; ARP and neighbour discovery |
-//! | `inbox`, `alarm` | what processes give them to send; when they are to go on |
+//! | `groups` | whom they tell which multicast groups they receive |
+//! | `given`, `inbox`, `alarm` | what processes give them to send; where that waits; when they are to go on |
 //! | `dgram`, `stream` | such frames in UNIX sockets, as QEMU has them |
 //! | `tap`, `packet`, `uncut` | such frames at the other end of a network interface, and on its link; messages that it has not cut |
 //! | `interface_link` | whether a network interface, or the one with an address, has a link |
@@ -32,6 +33,8 @@ mod arrivals;
 mod batch;
 mod dgram;
 mod ethernet;
+mod given;
+mod groups;
 mod identity;
 mod inbox;
 mod interface_link;
@@ -48,6 +51,8 @@ mod station;
 mod stream;
 mod tap;
 mod udp;
+mod udp_groups;
+mod udp_reader;
 mod uncut;
 
 pub use area::{Drop, Kind, OutsideArea, OutsidePort, Role, Setting};
@@ -63,4 +68,4 @@ pub use reading::FRESH;
 pub use spec::{MediumSpec, PortSpec, PortSpecError};
 pub use station::Shared;
 pub use tap::{open_tap, tap_name};
-pub use udp::Reader;
+pub use udp_reader::Reader;

@@ -369,7 +369,8 @@ fn put_discovery(
     put(&Ethernet { dst, src, vlan, ethertype: ETHERTYPE_IPV6 }, &body, out);
 }
 
-fn put(ethernet: &Ethernet, body: &[u8], out: &mut impl FnMut(&[u8])) {
+/// Sends a frame, padded.
+pub(super) fn put(ethernet: &Ethernet, body: &[u8], out: &mut impl FnMut(&[u8])) {
     let mut frame = [0; 128];
     let len = ethernet.header_len() + body.len();
     if let Some(rest) = ethernet.encode(&mut frame) {

@@ -8,6 +8,7 @@ use rustix::event::PollFlags;
 use super::area::{Role, Setting};
 use super::arrivals::Arrivals;
 use super::station::Shared;
+use crate::address::Gid;
 use crate::gids::GidEntry;
 use crate::packet::PortId;
 use crate::wire::{frame, Ethernet};
@@ -64,6 +65,9 @@ pub trait Receiver: Send {
     fn play(&mut self, _role: Role, _first: &Shared) -> io::Result<()> {
         Ok(())
     }
+
+    /// Queue pairs of the port are in these multicast groups, and in no others.
+    fn receive_groups(&mut self, _groups: &[Gid]) {}
 
     /// Sends what processes have given to be sent by this thread: one of them may wait for that, and have the cards for
     /// which this thread waits. True: some of it waits, until the medium takes more or a

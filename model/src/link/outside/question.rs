@@ -12,7 +12,8 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::arrivals::ROOM;
 use super::message::{self, set};
-use super::udp::{bound, prepare_receiver, prepare_sender, way, Checker, HOP_LIMIT};
+use super::udp::{bound, prepare_receiver, prepare_sender, HOP_LIMIT};
+use super::udp_reader::{way, Checker};
 use crate::address::gid_of;
 use crate::cm::mad::{attribute, header, sidr_req, Mad, GSI_QKEY, GSI_QPN};
 use crate::wire::udp::ROCE_PORT;

@@ -1,8 +1,8 @@
 //! Who reads what has come to a port. One at a time does, so that packets stay in order: a program that polls in vain, which
 //! saves it the wait for another thread (as busy polling of Linux' NAPI does), or else the keeper.
 
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::plain::plain;
 
@@ -18,6 +18,8 @@ pub struct Reading {
     since: AtomicU64,
     /// When a program has read last (ns).
     polled: AtomicU64,
+    /// Only the keeper reads.
+    kept: AtomicU32,
 }
 
 impl Reading {
@@ -32,9 +34,17 @@ impl Reading {
 
     /// As [`begin`](Self::begin), in a program that polls.
     pub fn begin_polling(&self, now: u64) -> Option<Turn<'_>> {
+        if self.kept.load(Relaxed) != 0 {
+            return None;
+        }
         let turn = self.begin(now)?;
         self.polled.store(now, Relaxed);
         Some(turn)
+    }
+
+    /// Whether only the keeper reads from now on.
+    pub fn keep(&self, kept: bool) {
+        self.kept.store(kept.into(), Relaxed);
     }
 
     /// A program is about to sleep.
@@ -67,7 +77,7 @@ impl Drop for Turn<'_> {
 }
 
 plain! {
-    Reading { since, polled }
+    Reading { since, polled, kept }
 }
 
 #[cfg(test)]
@@ -78,7 +88,7 @@ mod tests {
     const NOW: u64 = 5_000_000_000;
 
     fn unread() -> Reading {
-        Reading { since: AtomicU64::new(0), polled: AtomicU64::new(0) }
+        Reading { since: AtomicU64::new(0), polled: AtomicU64::new(0), kept: AtomicU32::new(0) }
     }
 
     #[test]
@@ -100,6 +110,15 @@ mod tests {
         drop(reading.begin_polling(NOW));
         reading.end_polling();
         assert!(!reading.is_left_to_programs(NOW));
+    }
+
+    #[test]
+    fn the_keeper_alone_reads_if_it_says_so() {
+        let reading = unread();
+        reading.keep(true);
+        assert!(reading.begin_polling(NOW).is_none() && reading.begin(NOW).is_some());
+        reading.keep(false);
+        assert!(reading.begin_polling(NOW).is_some());
     }
 
     #[test]

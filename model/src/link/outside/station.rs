@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use super::arrivals::Arrivals;
+use super::groups::places;
 use super::identity::own_gids;
 use super::neighbours::{Neighbours, Place};
 use crate::address::{Gid, Guids};
@@ -75,6 +76,11 @@ impl Station {
         let answered = &self.answered;
         let ours = |(vlan, ip): &Place| answered.iter().any(|own| own.vlan == *vlan && own.gid == *ip);
         self.neighbours.receive(now, frame, ours, out)
+    }
+
+    /// Where it receives these multicast groups; see [`places`].
+    pub(super) fn places(&self, groups: &[Gid]) -> Vec<(Place, Gid)> {
+        places(&self.answered, groups)
     }
 
     /// Tells the link of its addresses.

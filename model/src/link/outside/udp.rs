@@ -2,29 +2,25 @@
 //!
 //! The kernel writes Ethernet, IP and UDP headers, which the ICRC covers as far as routers do not change them. Packets that
 //! leave together are given to it as one (UDP_SEGMENT); it numbers them in the IP identification, from 0, since the
-//! sockets are not connected and do not allow fragments. Of a packet that comes it does not tell the identification:
-//! [`Identifications`] finds the one that the ICRC fits.
+//! sockets are not connected and do not allow fragments.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::area::{Kind, OutsidePort, Setting};
-use super::arrivals::Arrivals;
 use super::batch::Batch;
 use super::interface_link::AddressLink;
 use super::message::{self, set};
 use super::opened::{path_mtu, Failed, Opened, Receiver};
+use super::udp_reader::{mac, UdpReceiver};
 use crate::address::gid_of;
 use crate::gids::GidEntry;
 use crate::packet::PortId;
-use crate::wire::ethernet::ETHERTYPE_ROCE;
-use crate::wire::identification::Identifications;
-use crate::wire::ipv4::PROTOCOL_UDP;
 use crate::wire::udp::ROCE_PORT;
-use crate::wire::{frame, icrc, Bth, DropReason, Ethernet, Frame, Ipv4, Ipv6, Network, Path, Udp};
+use crate::wire::{Ethernet, Network, Path, Udp};
 
 /// Sockets by which a port sends: its flows have as many UDP source ports.
 const SENDERS: usize = 4;
@@ -40,7 +36,8 @@ const WINDOW: std::ops::RangeInclusive<usize> = 16 << 10..=1 << 20;
 const FULL: i64 = 20;
 /// Packets of up to so many bytes are put one behind another: to look at each by itself costs the kernel more.
 const SHORT: usize = 512;
-/// Hop limit of what comes, which the kernel does not tell.
+/// Hop limit of what comes, which the kernel does not tell; and of what leaves for a group, as Linux' connection manager has it
+/// (`IPV6_DEFAULT_HOPLIMIT`).
 pub(super) const HOP_LIMIT: u8 = 64;
 
 /// Opens it for a port with this address of the machine.
@@ -72,16 +69,18 @@ pub fn open(port: PortId, address: IpAddr) -> Result<Opened, Failed> {
         let error = io::ErrorKind::AddrInUse.into();
         return Err((format!("no UDP port of {address} from {} on is free", SPORTS.start()), error));
     }
-    let mut link =
+    let link =
         AddressLink::of(address).map_err(|error| (format!("asking for the link of {address}"), error))?;
     let gid = gid_of(address);
     let window = (room / 4).clamp(*WINDOW.start(), *WINDOW.end()) as u32;
     let setting = Setting { kind: Kind::Udp, mac: mac(&gid), sports, window };
-    let shared = receiver.try_clone().map_err(|error| ("copying a descriptor".to_owned(), error))?;
-    let found = link.look();
-    let receiver = Box::new(UdpReceiver { socket: receiver, link, reader: Reader::new(address) });
+    let copied = |error| ("copying a descriptor".to_owned(), error);
+    let shared = receiver.try_clone().map_err(copied)?;
+    let senders = descriptors.iter().map(OwnedFd::try_clone).collect::<Result<_, _>>().map_err(copied)?;
+    let mut receiver = Box::new(UdpReceiver::new(address, receiver, link, senders));
+    let link = receiver.link();
     let (gids, mtu) = (vec![GidEntry::new(gid)], mtu(address));
-    Ok(Opened { port, setting, gids, mtu, link: found, descriptors, shared: Some(shared), receiver })
+    Ok(Opened { port, setting, gids, mtu, link, descriptors, shared: Some(shared), receiver })
 }
 
 /// Why an address cannot be had, and what to do.
@@ -129,19 +128,20 @@ pub(super) fn prepare_receiver(socket: &OwnedFd, address: IpAddr) -> io::Result<
 
 pub(super) fn prepare_sender(socket: &OwnedFd, address: IpAddr) -> io::Result<()> {
     match address {
-        IpAddr::V4(_) => set(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?,
-        IpAddr::V6(_) => set(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO)?,
+        IpAddr::V4(_) => {
+            set(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
+            set(socket, libc::IPPROTO_IP, libc::IP_MULTICAST_TTL, i32::from(HOP_LIMIT))?;
+        }
+        IpAddr::V6(_) => {
+            set(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO)?;
+            set(socket, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS, i32::from(HOP_LIMIT))?;
+        }
     }
     if set(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, SEND_BUFFER).is_err() {
         set(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, SEND_BUFFER)?;
     }
     // Nobody reads what is sent to it: as little as possible is kept.
     set(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, 0)
-}
-
-/// An Ethernet address for captures and for the node's GUID; no card of a segment has one like it.
-fn mac(gid: &[u8; 16]) -> [u8; 6] {
-    [2, 0x56, 0x42, 0xff, gid[14], gid[15]]
 }
 
 /// The largest path MTU whose packets pass the interface that has the address.
@@ -200,111 +200,4 @@ pub(super) fn send(port: &OutsidePort, sockets: &[BorrowedFd<'_>], batch: &Batch
 fn wait_for_room(socket: BorrowedFd<'_>) {
     let mut polled = [PollFd::new(&socket, PollFlags::OUT)];
     let _ = rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: FULL * 1_000_000 }));
-}
-
-struct UdpReceiver {
-    socket: OwnedFd,
-    /// That of the interface which has the address.
-    link: AddressLink,
-    reader: Reader,
-}
-
-impl Receiver for UdpReceiver {
-    fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
-        [self.socket.as_fd(), self.link.as_fd()].map(|own| (own, PollFlags::IN)).into()
-    }
-
-    fn link(&mut self) -> Option<u64> {
-        self.link.look()
-    }
-
-    fn receive(&mut self, port: PortId, into: &mut Arrivals) -> io::Result<bool> {
-        self.reader.receive(self.socket.as_fd(), port, into)
-    }
-}
-
-/// Reads what has come to the socket of an address.
-pub struct Reader {
-    address: IpAddr,
-    checker: Checker,
-}
-
-impl Reader {
-    fn new(address: IpAddr) -> Reader {
-        Reader { address, checker: Checker::default() }
-    }
-
-    /// For a socket that the keeper has opened.
-    pub fn of(socket: BorrowedFd<'_>) -> io::Result<Reader> {
-        let address: SocketAddr = rustix::net::getsockname(socket)?.try_into()?;
-        Ok(Reader::new(address.ip()))
-    }
-
-    /// See [`Receiver::receive`].
-    pub fn receive(&mut self, socket: BorrowedFd<'_>, port: PortId, into: &mut Arrivals) -> io::Result<bool> {
-        let message::Received { bytes, segment, from, tos } = match message::receive(socket, &mut into.bytes)
-        {
-            Ok(received) => received,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
-            Err(error) => return Err(error),
-        };
-        let Some(from) = from else { return Ok(true) };
-        let path = way(from, self.address, tos);
-        let mut start = 0;
-        // An empty datagram is one, too.
-        while start < bytes || bytes == 0 {
-            let end = bytes.min(start + segment);
-            into.take_by(Some(path), port, start..end, |body| self.checker.decode(&path, body));
-            if bytes == 0 {
-                break;
-            }
-            start = end;
-        }
-        Ok(true)
-    }
-}
-
-/// The way of packets that came.
-pub(super) fn way(from: SocketAddr, to: IpAddr, tos: u8) -> Path {
-    let (src, dst) = (gid_of(from.ip()), gid_of(to));
-    let network = Network::from_gids(&src, &dst, tos, 0, HOP_LIMIT);
-    Path { src_mac: mac(&src), dst_mac: mac(&dst), vlan: None, network, udp_sport: from.port() }
-}
-
-/// Checks and reads packets from the BTH to the ICRC.
-#[derive(Default)]
-pub(super) struct Checker {
-    found: Identifications,
-}
-
-impl Checker {
-    pub fn decode<'a>(&mut self, path: &Path, body: &'a [u8]) -> Result<Frame<'a>, DropReason> {
-        let short = DropReason::TooShort("BTH");
-        let (packet, sum) = body.split_last_chunk().ok_or(short)?;
-        let (bth, rest) = packet.split_first_chunk::<{ Bth::BYTES }>().ok_or(short)?;
-        let sum = u32::from_le_bytes(*sum);
-        let length = (Udp::BYTES + body.len()) as u16;
-        let mut udp = [0; Udp::BYTES];
-        let header = Udp { src_port: path.udp_sport, dst_port: ROCE_PORT, length, checksum: 0 };
-        header.encode(&mut udp);
-        let mut path = *path;
-        match &mut path.network {
-            Network::V4(ip) => {
-                let mut head = [0; Ipv4::BYTES];
-                ip.encode(length, &mut head);
-                let difference = sum ^ icrc::ipv4(&head, &udp, bth, rest);
-                ip.id = self.found.find(difference, rest.len()).ok_or(DropReason::Icrc)?;
-            }
-            Network::V6(ip) => {
-                let mut head = [0; Ipv6::BYTES];
-                ip.encode(PROTOCOL_UDP, length, &mut head);
-                if sum != icrc::ipv6(&head, &udp, bth, rest) {
-                    return Err(DropReason::Icrc);
-                }
-            }
-            Network::Grh(_) => return Err(DropReason::EtherType(ETHERTYPE_ROCE)),
-        }
-        frame::decode_transport(path, &[], packet)
-    }
 }
