@@ -24,7 +24,6 @@ use super::neighbours::{vlan_of, RETRY};
 use super::opened::{Failed, Opened, Receiver};
 use super::station::{Host, Shared, Station};
 use crate::address::Gid;
-use crate::gids::GidEntry;
 use crate::link::frames::LONGEST_FRAME;
 use crate::packet::PortId;
 use crate::panics::lock;

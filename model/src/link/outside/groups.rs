@@ -135,7 +135,7 @@ impl Groups {
 fn delay(mac: &[u8; 6], group: &Gid, within: u64) -> u64 {
     let mix = |hash: u32, &byte: &u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     let hash = mac.iter().chain(group).fold(0x811c_9dc5, mix);
-    (u128::from(within) * u128::from(hash) >> 32) as u64
+    ((u128::from(within) * u128::from(hash)) >> 32) as u64
 }
 
 fn tell(mac: [u8; 6], group: &Group, leaves: bool, out: &mut impl FnMut(&[u8])) {
