@@ -1770,7 +1770,7 @@ VERBENA_ASSERT(offsetof(struct verbena_mw_context, length) == 32);
 /* State of a port: QUERY_PORT (out) and SET_PORT (in). */
 struct verbena_port_context {
     /* link_up: The link is up. */
-    /* enabled: Software wants the link to be up, as after a reset of the card. All functions have one setting. Else the port sends no signal, and LINK says `DISABLED`. */
+    /* enabled: Software wants the link to be up, as it does when the card is powered up. All functions have one setting, which `CONTROL.reset` does not change. Else the port sends no signal, and LINK says `DISABLED`. */
     /* rx_pause: The port stops sending whole frames while a receiver asks for that. */
     /* tx_pause: The port asks senders of whole frames to stop while receives are missing. */
     uint8_t flags;

@@ -1854,7 +1854,7 @@ package verbena_pkg;
     logic [3:0] reserved_4;
     logic tx_pause; // The port asks senders of whole frames to stop while receives are missing.
     logic rx_pause; // The port stops sending whole frames while a receiver asks for that.
-    logic enabled; // Software wants the link to be up, as after a reset of the card. All functions have one setting. Else the port sends no signal, and LINK says `DISABLED`.
+    logic enabled; // Software wants the link to be up, as it does when the card is powered up. All functions have one setting, which `CONTROL.reset` does not change. Else the port sends no signal, and LINK says `DISABLED`.
     logic link_up; // The link is up.
   } port_context_t;
   localparam int unsigned PORT_CONTEXT_BITS = 512;

@@ -347,8 +347,8 @@ layout! {
     PortContext: 64 {
         /// The link is up.
         link_up set_link_up with_link_up (bool @ 0 bit 0);
-        /// Software wants the link to be up, as after a reset of the card. All functions have one setting. Else
-        /// the port sends no signal, and LINK says `DISABLED`.
+        /// Software wants the link to be up, as it does when the card is powered up. All functions have one setting, which
+        /// `CONTROL.reset` does not change. Else the port sends no signal, and LINK says `DISABLED`.
         enabled set_enabled with_enabled (bool @ 0 bit 1);
         /// The port stops sending whole frames while a receiver asks for that.
         rx_pause set_rx_pause with_rx_pause (bool @ 0 bit 2);

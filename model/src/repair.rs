@@ -13,6 +13,10 @@ pub(crate) fn repair(guard: &Guard<'_>, world: &mut World, env: &mut impl Env) {
     guard.recovery_begins();
     repair_part(guard, world, ALL, env);
     world.manager(env).recover();
+    // The dead may have changed a link, without all that follows from that.
+    for card in 0..world.count() as usize {
+        world.cards[card].with_links(env, |_, _| {});
+    }
     // The dead may have been in the middle of giving labels.
     world.void_islands();
     guard.segment().journal().store(0, Ordering::Relaxed);

@@ -149,7 +149,7 @@ impl Device {
 
     /// Does something that may change links, tells programs of what they see of that, and lets queue pairs follow.
     #[cold]
-    pub(super) fn with_links<E: Env>(&mut self, env: &mut E, change: impl FnOnce(&mut Self, &mut E)) {
+    pub(crate) fn with_links<E: Env>(&mut self, env: &mut E, change: impl FnOnce(&mut Self, &mut E)) {
         let shown = |card: &Self| [0, 1].map(|port| card.shows_link(port));
         let before = shown(self);
         // First: whoever is killed in between leaves links that others follow.

@@ -11,6 +11,7 @@ use crate::dma::Addr;
 use crate::env::Env;
 use crate::packet::PortId;
 use crate::plain::zeroed;
+use crate::wire::path::multicast_mac;
 
 impl Device {
     pub(super) fn alloc_pd(&mut self, f: u16) -> Result<u32, Refused> {
@@ -176,7 +177,8 @@ impl Device {
     pub(super) fn join_group(&mut self, q: usize, gid: [u8; 16], env: &mut impl Env) -> Result<(), Refused> {
         let frames = matches!(self.qps[q].qp_type, QpType::RAW_PACKET | QpType::RX_HASH);
         let raw = frames && gid[10] & 1 != 0;
-        if self.qps[q].qp_type != QpType::UD && !raw {
+        let datagrams = self.qps[q].qp_type == QpType::UD && multicast_mac(&gid).is_some();
+        if !datagrams && !raw {
             return Err((AdminStatus::BAD_PARAM, Syndrome::NONE));
         }
         let found = self.mcast.iter().position(|g| g.count != 0 && g.gid == gid);

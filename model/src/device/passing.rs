@@ -63,12 +63,14 @@ impl Device {
         self.count_left(port, packets.wrapping_neg(), bytes.wrapping_neg());
     }
 
-    /// A packet has come that no queue pair counts, to the port that is known to software as `known`.
+    /// A packet has come that no queue pair counts, to the port that is known to software as `known`. Gives the one by which it
+    /// came.
     #[cold]
-    pub(super) fn came(&self, known: u8, p: &Packet) {
+    pub(super) fn came(&self, known: u8, p: &Packet) -> u8 {
         // Where ports are one, the place of QP 1 notes by which it came: see `World::arrives`.
         let by = if self.lag.is_on() { self.qps[GSI_QPN as usize].arrives } else { known };
         self.count_came(by, p.count.into(), p.wire_bytes(p.payload.len() as u32));
+        by
     }
 
     /// No queue pair takes a packet.

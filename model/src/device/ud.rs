@@ -72,7 +72,8 @@ impl Device {
         }
         let bytes = p.wire_bytes(total);
         if p.dst == PortId::ALL {
-            self.count(own.port, port::TX_MULTICAST);
+            let by = if self.lag.is_on() { self.leaves(p) } else { own.port };
+            self.count(by, port::TX_MULTICAST);
         }
         let req = &mut self.qps[q].req;
         req.psn = psn::add(req.psn, 1);
@@ -104,8 +105,8 @@ impl Device {
                 // However many members get a copy.
                 let own = qp.port.port;
                 if !std::mem::replace(&mut came[usize::from(own) % PORTS], true) {
-                    self.came(own, p);
-                    self.count(own, port::RX_MULTICAST);
+                    let by = self.came(own, p);
+                    self.count(by, port::RX_MULTICAST);
                 }
                 if self.take_datagram(q, p, env) == Outcome::Unread {
                     outcome = Outcome::Unread;

@@ -115,9 +115,10 @@ impl Query {
         if ip[9] != IGMP || query[0] != IGMP_QUERY || checksum(header) != 0 || checksum(message) != 0 {
             return None;
         }
-        let within = match query[1] {
-            0 => WITHIN,
-            tenths => 100_000_000 * scaled(tenths.into(), 4),
+        let within = match (message.len(), query[1]) {
+            (8, 0) => WITHIN,
+            (8, tenths) => 100_000_000 * u64::from(tenths),
+            (_, code) => 100_000_000 * scaled(code.into(), 4),
         };
         let group = query[4..].first_chunk().copied().filter(|group| *group != [0; 4]);
         Some(Query { group: group.map(ipv4_to_gid), within })
@@ -134,13 +135,17 @@ impl Query {
         if !of_link || next != ICMPV6 || query[0] != MLD_QUERY || mld_sum(&ip[8..], message) != 0xffff {
             return None;
         }
-        let within = 1_000_000 * scaled(get16(query, 4), 12);
+        let within = 1_000_000
+            * match (message.len(), get16(query, 4)) {
+                (24, milliseconds) => milliseconds.into(),
+                (_, code) => scaled(code, 12),
+            };
         let group = query[8..].first_chunk().copied();
         Some(Query { group: group.filter(|group| *group != [0; 16]), within })
     }
 }
 
-/// A time, which later versions write with an exponent of three bits and so many of the mantissa if its highest bit is set
+/// A time, which the last versions, whose queries are longer, write with an exponent of three bits and so many of the mantissa if its highest bit is set
 /// (RFC 3376, 4.1.1; RFC 3810, 5.1.3).
 fn scaled(code: u16, mantissa: u32) -> u64 {
     let code = u64::from(code);

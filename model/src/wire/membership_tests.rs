@@ -66,7 +66,7 @@ fn queries_are_read_and_nothing_else() {
     }
 }
 
-/// Version 1 says no time, and version 3 long ones with an exponent; what follows the group is not looked at.
+/// Version 1 says no time, version 2 up to 25.5 s, and version 3 long ones with an exponent; what follows the group is not looked at.
 #[test]
 fn queries_of_other_versions_are_read() {
     let with = |message: &[u8]| {
@@ -82,6 +82,8 @@ fn queries_of_other_versions_are_read() {
         Query::decode(&packet).expect("a query").within
     };
     assert_eq!(with(&[0x11, 0, 0, 0, 0, 0, 0, 0]), 10_000_000_000);
+    assert_eq!(with(&[0x11, 250, 0, 0, 0, 0, 0, 0]), 25_000_000_000);
+    assert_eq!(with(&[0x11, 0, 0, 0, 0, 0, 0, 0, 2, 125, 0, 0]), 0);
     assert_eq!(with(&[0x11, 0x7f, 0, 0, 0, 0, 0, 0, 2, 125, 0, 0]), 12_700_000_000);
     assert_eq!(with(&[0x11, 0x80, 0, 0, 0, 0, 0, 0, 2, 125, 0, 0]), 12_800_000_000);
     assert_eq!(with(&[0x11, 0xff, 0, 0, 0, 0, 0, 0, 2, 125, 0, 0]), 3_174_400_000_000);

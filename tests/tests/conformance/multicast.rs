@@ -1,7 +1,9 @@
 //! Multicast groups of UD queue pairs, over two cards.
 
-use fpga_regs::{QpState, QpType, WqeOpcode};
-use tests::{datagram, Net, Options, Peer, Side};
+use fpga_regs::{LacpRate, LagMode, LagSelect, QpState, QpType, WqeOpcode};
+use model::attach::plug;
+use model::packet::PortId;
+use tests::{counter, datagram, Net, Options, Peer, Side};
 
 fn ud() -> Options {
     Options { qp_type: QpType::UD, depth: 32, bytes: 1 << 16, cqes: 128, ..Default::default() }
@@ -106,6 +108,30 @@ fn who_leaves_or_cannot_receive_does_not_disturb_the_others() {
     members[4].qp.detach_mcast(&group).expect("left");
     members[0].qp.detach_mcast(&group).expect("left");
     assert!(members[0].qp.attach_mcast(&x.gid()).is_err(), "not a group");
+}
+
+/// Counters of a bond's ports are about what passes their cables.
+#[test]
+fn groups_are_counted_where_they_pass() {
+    let net = Net::new(2);
+    let devices = [0, 1].map(|card| {
+        let device = net.open(card);
+        device.set_lag(LagMode::XOR, LagSelect::AFFINITY, LacpRate::FAST).expect("no queue pairs yet");
+        device
+    });
+    assert!(plug(&net.socket(), PortId { card: 0, port: 0 }, true).expect("a cable"), "the bond has a link");
+    let [x, y] = [0, 1].map(|card| peer(&net, card, ud()));
+    y.qp.attach_mcast(&GROUPS[0]).expect("joined");
+    y.recv(1, &[y.sge(0, 100)]);
+    send(&x, GROUPS[0], 2, 8);
+    x.expect(2);
+    y.expect(1);
+    let counted =
+        |n: usize, names: [&str; 2]| [1, 2].map(|port| names.map(|name| counter(&devices[n], port, name)));
+    assert_eq!(counted(0, ["TX_PACKETS", "TX_MULTICAST"]), [[0, 0], [1, 1]]);
+    // sysfs has their difference.
+    let came = counted(1, ["RX_PACKETS", "RX_MULTICAST"]);
+    assert!(came.iter().all(|[all, multicast]| all == multicast) && came.concat().contains(&1), "{came:?}");
 }
 
 #[test]

@@ -28,6 +28,17 @@ fn waits_for(guest: &mut Machine, what: &str, is: impl Fn(&str) -> bool) {
     }
 }
 
+/// Whether Linux says that so many ports have this partner, and that both ends of each receive and send by it: until then
+/// frames that one end sends by a port are lost at the other.
+fn agree(said: &str, partner: &str, ports: usize) -> bool {
+    // Synchronized, collecting and distributing (IEEE 802.1AX-2014, 6.4.2.3).
+    const ALL: u8 = 0x38;
+    let states = said.lines().filter_map(|line| line.trim().strip_prefix("port state: ")?.parse::<u8>().ok());
+    said.contains(&format!("Partner Mac Address: {partner}"))
+        && said.contains(&format!("Number of ports: {ports}"))
+        && states.filter(|state| state & ALL == ALL).count() == 2 * ports
+}
+
 /// Waits for a first answer, and then has one for each question.
 fn pings(guest: &mut Machine) {
     let start = Instant::now();
@@ -75,23 +86,16 @@ fn bonding_agrees_with_dpdk() {
     let mut guest = Machine::boot(&[(CARD, "guest-card")], &options);
     guest.good(BOND, SHORT);
     guest.good(VLAN, SHORT);
-    let partner = format!("Partner Mac Address: {mac}");
-    waits_for(&mut guest, "they do not agree", |said| {
-        said.contains(&partner) && said.contains("Number of ports: 2")
-    });
+    waits_for(&mut guest, "they do not agree", |said| agree(said, &mac, 2));
     host.asks("show bonding config 2", "Active Slaves (2)");
     pings(&mut guest);
     // What is outside is not told, but LACP finds out.
     for port in ["verbena0/1", "verbena0/2"] {
         net.does(&["link", port, "down"]);
-        waits_for(&mut guest, "a link that carries nothing is used", |said| {
-            said.contains(&partner) && said.contains("Number of ports: 1")
-        });
+        waits_for(&mut guest, "a link that carries nothing is used", |said| agree(said, &mac, 1));
         pings(&mut guest);
         net.does(&["link", port, "up"]);
-        waits_for(&mut guest, "they do not agree again", |said| {
-            said.contains(&partner) && said.contains("Number of ports: 2")
-        });
+        waits_for(&mut guest, "they do not agree again", |said| agree(said, &mac, 2));
         host.asks("show bonding config 2", "Active Slaves (2)");
     }
     pings(&mut guest);
@@ -116,11 +120,8 @@ fn bonding_agrees_with_the_card() {
     options.arguments.extend(tcp.map(String::from));
     let mut guest = Machine::boot(&[(CARD, "guest-card")], &options);
     guest.good(BOND, SHORT);
-    let agree = |guest: &mut Machine, ports| {
-        let number = format!("Number of ports: {ports}");
-        waits_for(guest, &number, |said| {
-            said.contains("Partner Mac Address: 02:56:42:") && said.contains(&number)
-        });
+    let both_agree = |guest: &mut Machine, ports| {
+        waits_for(guest, &format!("not {ports} ports"), |said| agree(said, "02:56:42:", ports));
         let agreed = || {
             let said = net.does(&["lag", "verbena0"]);
             said.lines()
@@ -129,7 +130,7 @@ fn bonding_agrees_with_the_card() {
         };
         wait_for(|| format!("not {ports} ports: {}", net.does(&["lag"])), || agreed() == ports);
     };
-    agree(&mut guest, 2);
+    both_agree(&mut guest, 2);
     assert_eq!(
         net.does(&["lag", "verbena0"]).matches("partner 02:00:00:00:01:00 port").count(),
         2,
@@ -162,10 +163,10 @@ fn bonding_agrees_with_the_card() {
     (0..2).for_each(|number| flows(number, port::TX_PACKETS));
     net.does(&["link", "verbena0/1", "down"]);
     // It is not told, but LACP finds out.
-    agree(&mut guest, 1);
+    both_agree(&mut guest, 1);
     [port::TX_PACKETS, port::RX_PACKETS].into_iter().for_each(|register| flows(1, register));
     net.does(&["link", "verbena0/1", "up"]);
-    agree(&mut guest, 2);
+    both_agree(&mut guest, 2);
     flows(0, port::TX_PACKETS);
     server.wait(LONG).expect_good();
     guest.good("for i in $(seq 300); do grep -q ended /tmp/client && break; sleep 0.1; done; grep 'ended 0' /tmp/client || { cat /tmp/client; false; }", LONG);

@@ -237,6 +237,7 @@ impl<S: Borrow<Segment>> Runner<S> {
                 repair_islands(&guard, world, env);
                 if guard.recovered() {
                     repair(&guard, world, env);
+                    env.wake_outside(world);
                 }
             }
             let result = first(world, env);

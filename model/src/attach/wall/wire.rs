@@ -61,6 +61,14 @@ impl WallEnv<'_> {
         }
     }
 
+    /// Who gave the ports that lead outside their roles has died, perhaps before they knew.
+    #[cold]
+    pub fn wake_outside(&self, world: &World) {
+        for id in world.ports() {
+            self.with_sockets(id, medium::wake);
+        }
+    }
+
     /// Does something with the sockets of a port that leads outside.
     pub(super) fn with_sockets<R>(
         &self,

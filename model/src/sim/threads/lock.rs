@@ -215,10 +215,6 @@ impl Held<'_> {
         self.recovery_begins();
         self.engine(|e| e.env.apply_all());
         self.sim().reset();
-        self.engine(|e| {
-            // It may have died before packets knew.
-            e.env.step.links_changed = true;
-            e.control(|world, env| repair(env.env.guard, world, env));
-        });
+        self.engine(|e| e.control(|world, env| repair(env.env.guard, world, env)));
     }
 }

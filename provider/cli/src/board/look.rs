@@ -113,7 +113,7 @@ fn link(p: u32, link: Link, say: &mut impl FnMut(bool, &str, String, &str)) {
     } else if !link.up() {
         let wrong = format!("is not set; the port is {}, the cable {}", link.state(), link.phys());
         let remedy = match link.phys() {
-            PhysState::DISABLED => "a program has disabled the port, for all: enable it (SET_PORT)",
+            PhysState::DISABLED => "a program has disabled the port, for all: `verbena link`, or DPDK's `set link-up port`, enables it",
             _ => "check the cable, the module and what is at the other end",
         };
         say(false, &register("up"), wrong, remedy);
