@@ -3,7 +3,7 @@
  *   manager serve OWN                   listens at the address OWN for all cases; says `serving`; ends after ten minutes
  *   manager connect OWN SERVER          goes through the cases that take no time and kill nobody, one after the other, from OWN
  *   manager connect OWN SERVER CASE     only this case
- *   manager owner OWN...                says of which device and port each address is
+ *   manager owner OWN...                says of which device and port each address is, also for who listens there
  *   manager alone OWN NOBODY FOREIGN    errors, for which it needs no peer; nobody on the link has NOBODY, and FOREIGN is elsewhere
  *
  * Each line begins with the case. No queue pair is used: QPNs are those of the case, so that two managers can be compared
@@ -377,6 +377,13 @@ static void owner(const char *own)
     CHECK(!rdma_bind_addr(id, (struct sockaddr *)&here));
     CHECK(id->verbs);
     printf("%s: %s port %d\n", own, ibv_get_device_name(id->verbs->device), id->port_num);
+    /* The way from here to here, as libfabric asks for it to find the device of its own address. */
+    CHECK(!rdma_listen(id, 1));
+    struct rdma_cm_id *self;
+    CHECK(!rdma_create_id(NULL, &self, NULL, RDMA_PS_TCP));
+    CHECK(!rdma_resolve_addr(self, NULL, (struct sockaddr *)&here, LIMIT));
+    printf("to itself: %s port %d\n", ibv_get_device_name(self->verbs->device), self->port_num);
+    destroy(self);
     destroy(id);
     rdma_destroy_event_channel(channel);
 }

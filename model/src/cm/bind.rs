@@ -234,11 +234,22 @@ impl<E: Env> Manager<'_, E> {
         }
     }
 
+    /// Whether the program of an identifier listens at this address of a card itself.
+    fn listens_at(&self, slot: u16, address: &Address) -> bool {
+        let program = |id: &Id| self.cm.channels[usize::from(id.channel) % CHANNELS].member;
+        let own = program(&self.cm.ids[usize::from(slot) % IDS]);
+        self.cm.slots.ids.range().map(|other| &self.cm.ids[other]).any(|id| {
+            let listens = id.used.get() && id.state == state::LISTEN && id.way.known.get();
+            listens && id.source.ip() == address.ip() && program(id) == own
+        })
+    }
+
     /// The machine's own addresses mean the first card, and of the other end another one, if there is one.
     fn find_way(&mut self, slot: u16) -> Result<()> {
         let (cards, gids, outside) = (self.cards, self.gids, self.outside);
         let destination = self.id(slot).destination;
         let open = self.wildcards()(&destination);
+        let at_home = self.listens_at(slot, &destination);
         let id = self.id(slot);
         let way = &mut id.way;
         let ip = destination.ip();
@@ -258,11 +269,11 @@ impl<E: Env> Manager<'_, E> {
         };
         let mut to = to;
         if own.is_none() {
-            // A port on the same wire; the first card's, or the other end's neighbour.
+            // A port on the same wire: the first card's, the other end's neighbour, or for who is there itself its own.
             let card = u16::from(to.card == 0 && cards > 1);
             way.from = match to {
                 PortId::NOBODY => leading().ok_or(EHOSTUNREACH)?,
-                _ if outside.contains(to) => to,
+                _ if at_home || outside.contains(to) => to,
                 _ => PortId { card, port: if to == PortId::ALL { 0 } else { to.port } },
             };
             way.known = true.into();
