@@ -110,6 +110,11 @@ impl Testpmd {
         &self.files.prefix
     }
 
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.program.pid()
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, number: i32) {
         self.program.signal(number);

@@ -1,6 +1,6 @@
 //! DPDK's secondary processes beside a testpmd: they show its ports and capture its frames.
 
-use tests::stock::HugePages;
+use tests::stock::{stopped, wait_for, HugePages};
 
 use super::*;
 
@@ -39,8 +39,10 @@ struct Stopped<'a>(&'a Testpmd);
 
 impl<'a> Stopped<'a> {
     fn new(testpmd: &'a Testpmd) -> Self {
+        let this = Stopped(testpmd);
         testpmd.signal(libc::SIGSTOP);
-        Stopped(testpmd)
+        wait_for("it is not stopped", || stopped(testpmd.pid()));
+        this
     }
 }
 
@@ -223,14 +225,14 @@ pub fn a_late_answer_is_not_that_of_the_next_question() {
     let mut other = receiver.secondary(&net);
     other.does_saying("show rxq info 0 0\nshow port stats 0", &["Mempool: mb_pool_0", &right]);
 
-    let stopped = Stopped::new(&receiver);
+    let still = Stopped::new(&receiver);
     let before = other.said().len();
     other.types("show rxq info 0 0\nshow port stats 0\nshow port stats 0");
     let starts = ["--stats", "--show-port"]
         .map(|what| secondary(&net, &receiver, "dpdk-proc-info", &["--no-pci", "--", what]));
     // The next question is on its way, too.
     other.expect("DPDK's primary process does not answer");
-    drop(stopped);
+    drop(still);
     other.expect_that("it does not get its own answers", |said| said[before..].matches(&right).count() == 2);
     // There is no pool, but who looks at its name finds an empty one.
     assert!(other.said()[before..].contains("Mempool: \n"), "{}", other.said());
