@@ -25,65 +25,36 @@ pub struct Dev<'a, C: Card> {
 }
 
 impl<C: Card> Dev<'_, C> {
-    /// ethdev's pointers to receive queues.
-    fn rx_queues(&self) -> &[*mut RxQueue<C>] {
-        // SAFETY: ethdev's array of what `rx_setup` gave it.
-        unsafe { pointers((*self.data).rx_queues.cast(), (*self.data).nb_rx_queues) }
-    }
-
-    fn tx_queues(&self) -> &[*mut TxQueue<C>] {
-        // SAFETY: as above.
-        unsafe { pointers((*self.data).tx_queues.cast(), (*self.data).nb_tx_queues) }
-    }
-
-    /// Each receive queue that was made, with its number.
-    pub fn receiving_by_number(&self) -> impl Iterator<Item = (usize, &RxQueue<C>)> {
-        // SAFETY: null, or a queue that is not released.
-        let made = |(n, &queue): (usize, &*mut RxQueue<C>)| Some((n, unsafe { queue.as_ref() }?));
-        self.rx_queues().iter().enumerate().filter_map(made)
-    }
-
-    /// Each transmit queue that was made, with its number.
-    pub fn sending_by_number(&self) -> impl Iterator<Item = (usize, &TxQueue<C>)> {
-        // SAFETY: null, or a queue that is not released.
-        let made = |(n, &queue): (usize, &*mut TxQueue<C>)| Some((n, unsafe { queue.as_ref() }?));
-        self.tx_queues().iter().enumerate().filter_map(made)
-    }
-
     /// Each receive queue that was made.
     pub fn receiving(&self) -> impl Iterator<Item = &RxQueue<C>> {
-        self.receiving_by_number().map(|(_, queue)| queue)
+        self.port.receiving.values().map(|queue| &**queue)
     }
 
     /// Each transmit queue that was made.
     pub fn sending(&self) -> impl Iterator<Item = &TxQueue<C>> {
-        self.sending_by_number().map(|(_, queue)| queue)
+        self.port.sending.values().map(|queue| &**queue)
     }
 
     /// The receive queue of this number, if it was made.
     pub fn receive_queue(&self, number: u16) -> Option<&RxQueue<C>> {
-        // SAFETY: null, or a queue that is not released.
-        self.rx_queues().get(usize::from(number)).and_then(|&queue| unsafe { queue.as_ref() })
+        self.port.receiving.get(&number).map(|queue| &**queue)
     }
 
     /// The transmit queue of this number, if it was made.
     pub fn transmit_queue(&self, number: u16) -> Option<&TxQueue<C>> {
-        // SAFETY: null, or a queue that is not released.
-        self.tx_queues().get(usize::from(number)).and_then(|&queue| unsafe { queue.as_ref() })
+        self.port.sending.get(&number).map(|queue| &**queue)
     }
 
     /// The work queues of its receive queues, as far as these were made.
     pub fn work_queues(&self) -> Vec<Option<Arc<Qp<C>>>> {
-        // SAFETY: null, or a queue that is not released.
-        self.rx_queues()
-            .iter()
-            .map(|&queue| unsafe { queue.as_ref() }.map(|queue| queue.wq().clone()))
-            .collect()
+        // SAFETY: ethdev's own, which only the thread that configures the port writes.
+        let count = unsafe { (*self.data).nb_rx_queues };
+        (0..count).map(|n| self.receive_queue(n).map(|queue| queue.wq().clone())).collect()
     }
 
     /// What the program asked for of all receive queues: bits of `RTE_ETH_RX_OFFLOAD_*`.
     pub fn rx_offloads(&self) -> u64 {
-        // SAFETY: ethdev's own, which only the thread that configures the port writes.
+        // SAFETY: as above.
         unsafe { (*self.data).rx_offloads }
     }
 
@@ -135,16 +106,6 @@ impl<C: Card> Dev<'_, C> {
             let starts = self.transmit_queue(n).is_some_and(|queue| !queue.deferred);
             self.set_sending(n, started && starts);
         }
-    }
-}
-
-/// # Safety
-/// `list` must be an array of `count` pointers, or null.
-unsafe fn pointers<'a, T>(list: *mut *mut T, count: u16) -> &'a [*mut T] {
-    match list.is_null() {
-        true => &[],
-        // SAFETY: as the caller promises.
-        false => unsafe { std::slice::from_raw_parts(list, usize::from(count)) },
     }
 }
 

@@ -148,7 +148,7 @@ calls! {
     pub unsafe fn stats(dev, stats: *mut Stats) "the counters" {
         // SAFETY: ethdev calls it with a structure that is zero.
         let stats = &mut *stats;
-        for (n, queue) in dev.receiving_by_number() {
+        for (&n, queue) in &dev.port.receiving {
             let counters = queue.counters();
             let (packets, bytes, errors) =
                 (counters.packets.get(), counters.bytes.get(), counters.errors.get());
@@ -156,17 +156,19 @@ calls! {
             stats.ibytes += bytes;
             stats.ierrors += errors;
             stats.rx_nombuf += counters.no_mbuf.get();
+            let n = usize::from(n);
             if n < QUEUE_COUNTERS {
                 (stats.q_ipackets[n], stats.q_ibytes[n], stats.q_errors[n]) = (packets, bytes, errors);
             }
         }
-        for (n, queue) in dev.sending_by_number() {
+        for (&n, queue) in &dev.port.sending {
             let counters = queue.counters();
             let (packets, bytes, errors) =
                 (counters.packets.get(), counters.bytes.get(), counters.errors.get());
             stats.opackets += packets;
             stats.obytes += bytes;
             stats.oerrors += errors;
+            let n = usize::from(n);
             if n < QUEUE_COUNTERS {
                 (stats.q_opackets[n], stats.q_obytes[n]) = (packets, bytes);
             }

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -11,7 +12,7 @@ use fpga_regs::MAX_FRAME;
 use crate::abi::ethdev::*;
 use crate::abi::info::{RxConf, TxConf, RX_VLAN_STRIP};
 use crate::abi::mbuf::Mempool;
-use crate::dev::{calls, with, Dev};
+use crate::dev::{calls, with};
 use crate::flow;
 use crate::hash;
 use crate::info;
@@ -24,20 +25,6 @@ use crate::tx::{self, TxQueue, DRAIN};
 
 /// `RTE_ETH_VLAN_STRIP_MASK`.
 const VLAN_STRIP_CHANGES: c_int = 1;
-
-/// Frees queue `n` of ethdev's array, if it is there. The port's mutex is held: other threads read what it has counted.
-///
-/// # Safety
-/// `list` must be an array of more than `n` pointers to such queues, of which no thread sends or receives by this one.
-unsafe fn release<Q>(list: *mut *mut c_void, n: u16) {
-    // SAFETY: as the caller promises.
-    unsafe {
-        let queue = std::mem::replace(&mut *list.add(usize::from(n)), std::ptr::null_mut());
-        if !queue.is_null() {
-            drop(Box::from_raw(queue.cast::<Q>()));
-        }
-    }
-}
 
 calls! {
     unsafe fn configure(dev) "configuring" {
@@ -95,29 +82,12 @@ unsafe extern "C" fn stop<C: Card>(dev: *mut EthDev) -> c_int {
 pub unsafe extern "C" fn close<C: Card>(dev: *mut EthDev) -> c_int {
     // SAFETY: as the caller promises.
     unsafe {
-        stop::<C>(dev);
-        let closed = with::<C>(dev, "closing", |dev| {
-            release_all(dev);
-            Ok(())
-        });
-        let port = std::mem::replace(&mut (*EthDev::data(dev)).dev_private, std::ptr::null_mut());
+        let stopped = stop::<C>(dev);
+        let port = std::mem::replace(&mut (*EthDev::data(dev)).dev_private, null_mut());
         if !port.is_null() {
             drop(Box::from_raw(port.cast::<Mutex<Port<C>>>()));
         }
-        closed
-    }
-}
-
-/// Frees the queues that are still there.
-///
-/// # Safety
-/// No thread may use them.
-unsafe fn release_all<C: Card>(dev: &mut Dev<'_, C>) {
-    let data = dev.data;
-    // SAFETY: as the caller promises: ethdev's arrays.
-    unsafe {
-        (0..(*data).nb_rx_queues).for_each(|n| release::<RxQueue<C>>((*data).rx_queues, n));
-        (0..(*data).nb_tx_queues).for_each(|n| release::<TxQueue<C>>((*data).tx_queues, n));
+        stopped
     }
 }
 
@@ -127,10 +97,12 @@ unsafe fn release_all<C: Card>(dev: &mut Dev<'_, C>) {
 /// # Safety
 /// Called by ethdev for a device of this driver, whose queues are not used any more.
 pub unsafe fn reset<C: Card>(dev: *mut EthDev, opened: Port<C>) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: as the caller promises: ethdev's arrays.
     unsafe {
         with::<C>(dev, "resetting", |dev| {
-            release_all(dev);
+            let data = dev.data;
+            (0..(*data).nb_rx_queues).for_each(|n| *(*data).rx_queues.add(n.into()) = null_mut());
+            (0..(*data).nb_tx_queues).for_each(|n| *(*data).tx_queues.add(n.into()) = null_mut());
             let mut old = std::mem::replace(&mut *dev.port, opened);
             dev.port.flows.follow(&old.flows);
             // Threads that wake now still write to EAL's handle.
@@ -138,6 +110,11 @@ pub unsafe fn reset<C: Card>(dev: *mut EthDev, opened: Port<C>) -> c_int {
             Ok(())
         })
     }
+}
+
+/// The address of a queue, which does not move until it is released, for ethdev's array.
+fn address<Q>(queue: &Q) -> *mut c_void {
+    std::ptr::from_ref(queue).cast_mut().cast()
 }
 
 calls! {
@@ -148,17 +125,21 @@ calls! {
         // Those that all have, and its own.
         let asked = (dev.rx_offloads() | (*conf).offloads, (*conf).deferred_start != 0);
         let place = ((*EthDevData::more(dev.data)).port_id, size);
-        let made = RxQueue::new(&dev.port.device, &dev.port.pd, pool, place, asked)?;
-        *(*dev.data).rx_queues.add(usize::from(queue)) = Box::into_raw(Box::new(made)).cast();
+        let made = Box::new(RxQueue::new(&dev.port.device, &dev.port.pd, pool, place, asked)?);
+        let address = address(&*made);
+        dev.port.receiving.insert(queue, made);
         let queues = dev.work_queues();
-        dev.port.requeue(&queues).inspect_err(|_| release::<RxQueue<C>>((*dev.data).rx_queues, queue))
+        dev.port.requeue(&queues).inspect_err(|_| drop(dev.port.receiving.remove(&queue)))?;
+        *(*dev.data).rx_queues.add(usize::from(queue)) = address;
+        Ok(())
     }
 
     unsafe fn tx_setup(dev, queue: u16, size: u16, _socket: u32, conf: *const TxConf) "a transmit queue" {
         // SAFETY: ethdev calls it for a queue within its array.
         let asked = (dev.tx_offloads() | (*conf).offloads, (*conf).deferred_start != 0);
-        let made = TxQueue::new(&dev.port.device, &dev.port.pd, dev.port.number, size, asked)?;
-        *(*dev.data).tx_queues.add(usize::from(queue)) = Box::into_raw(Box::new(made)).cast();
+        let made = Box::new(TxQueue::new(&dev.port.device, &dev.port.pd, dev.port.number, size, asked)?);
+        *(*dev.data).tx_queues.add(usize::from(queue)) = address(&*made);
+        dev.port.sending.insert(queue, made);
         Ok(())
     }
 
@@ -227,7 +208,7 @@ unsafe extern "C" fn rx_release<C: Card>(dev: *mut EthDev, queue: u16) {
     // SAFETY: called by ethdev for a queue at which nobody receives.
     unsafe {
         with::<C>(dev, "releasing a receive queue", |dev| {
-            release::<RxQueue<C>>((*dev.data).rx_queues, queue);
+            dev.port.receiving.remove(&queue);
             Ok(())
         });
     }
@@ -237,7 +218,7 @@ unsafe extern "C" fn tx_release<C: Card>(dev: *mut EthDev, queue: u16) {
     // SAFETY: called by ethdev for a queue at which nobody sends.
     unsafe {
         with::<C>(dev, "releasing a transmit queue", |dev| {
-            release::<TxQueue<C>>((*dev.data).tx_queues, queue);
+            dev.port.sending.remove(&queue);
             Ok(())
         });
     }

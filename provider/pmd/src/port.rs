@@ -11,7 +11,9 @@ use crate::flow;
 use crate::flow::action::Actions;
 use crate::flow::rules::{Queues, Rules};
 use crate::interrupts::Interrupts;
+use crate::rx::RxQueue;
 use crate::spread::{group, requeue, Group, Receiving, Spread, ENTRIES};
+use crate::tx::TxQueue;
 use crate::watch::Watch;
 
 /// The address of everybody.
@@ -74,7 +76,8 @@ impl Wanted {
     }
 }
 
-/// A port. A mutex of it is what `dev_private` points to: DPDK's telemetry asks from a thread of its own.
+/// A port. A mutex of it is what `dev_private` points to: DPDK's telemetry and secondary processes ask in threads
+/// of DPDK's own.
 pub struct Port<C: Card> {
     /// The open card.
     pub device: Arc<Device<C>>,
@@ -83,6 +86,11 @@ pub struct Port<C: Card> {
     /// Number on the card, from 1.
     pub number: u8,
     wanted: Wanted,
+    /// Its receive queues that were made, by number. ethdev has their addresses, too, for the data path: its own array may go
+    /// while another thread asks for what they have counted.
+    pub receiving: BTreeMap<u16, Box<RxQueue<C>>>,
+    /// Its transmit queues.
+    pub sending: BTreeMap<u16, Box<TxQueue<C>>>,
     /// What the card's counters were when the port was opened or they were zeroed, in their order.
     pub zero: Vec<u64>,
     /// Which receive queue gets a frame.
@@ -108,6 +116,8 @@ impl<C: Card> Port<C> {
             pd,
             number,
             wanted: Wanted { mac: info.mac, ..Wanted::default() },
+            receiving: BTreeMap::new(),
+            sending: BTreeMap::new(),
             zero: info.counters.iter().map(|counter| counter.1).collect(),
             spread: Spread::default(),
             flows: Rules::default(),

@@ -8,7 +8,9 @@
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void, CStr};
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::time::{Duration, Instant};
 
 use fpga_regs::HASH_KEY;
 use verbena::verbs::card::Card;
@@ -22,31 +24,47 @@ use crate::{hash, info, ops, queues};
 
 /// By which both processes know these messages.
 const NAME: &CStr = c"net_verbena";
+/// Of the questions, and of what is shared beside them: raise it when these change. Both processes must have the same.
+const VERSION: u16 = 1;
+/// How long a process waits for what it has asked for.
+const LIMIT: Duration = Duration::from_secs(5);
 
-/// What a secondary process asks for.
+/// What a secondary process asks for. The answer is 0, or an errno value where the question is not understood.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Question {
-    /// Which of all questions of the process.
-    turn: u64,
-    /// Number of the port.
-    port: u16,
+    /// [`VERSION`].
+    version: u16,
     /// What is to be done: one of [`call`].
     call: u16,
     /// A queue, a length or a switch.
     number: u32,
-    /// What is read or written; null for nothing. A process that can ask can also write all memory of DPDK, so this is trusted.
-    memory: *mut c_void,
+    /// Whose address names the device: all processes have it there. What is in it is zeroed when the port is closed.
+    data: *mut EthDevData,
+    /// What has become of it. A process that can ask can also write all memory of DPDK, so this is trusted.
+    outcome: *mut Outcome,
+    /// What is read or written; null for nothing.
+    list: *mut c_void,
 }
 
-/// What the primary process answers.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Answer {
-    /// The question's.
-    turn: u64,
-    /// What the function has returned.
-    status: c_int,
+/// What a function has returned, once it has: an answer alone may be that of the question before, for which nobody waits any more.
+#[repr(C, align(64))]
+struct Outcome(AtomicI32);
+
+impl Outcome {
+    /// Nothing yet.
+    const NONE: c_int = c_int::MIN;
+
+    /// What the function has returned, if it does before that time.
+    fn wait(&self, until: Instant) -> Option<c_int> {
+        loop {
+            match self.0.load(Ordering::Acquire) {
+                Outcome::NONE if Instant::now() >= until => return None,
+                Outcome::NONE => std::thread::sleep(Duration::from_millis(1)),
+                status => return Some(status),
+            }
+        }
+    }
 }
 
 /// What can be asked for, by the names of ethdev's functions.
@@ -74,21 +92,15 @@ struct Hash {
 
 /// A device of the primary process.
 struct Served(*mut EthDev);
-// SAFETY: a device is used in any thread, as its port has a mutex.
+// SAFETY: a device is used in any thread: all that the calls use is in its port, below a mutex, or a number that is read whole.
 unsafe impl Send for Served {}
 
-/// The devices of the primary process, by port. Who answers a question holds this, so that no device goes meanwhile.
-static SERVED: Mutex<BTreeMap<u16, Served>> = Mutex::new(BTreeMap::new());
+/// The devices of the primary process, by the address of their data. Who answers a question holds this, so that no device goes
+/// meanwhile.
+static SERVED: Mutex<BTreeMap<usize, Served>> = Mutex::new(BTreeMap::new());
 
-fn served() -> MutexGuard<'static, BTreeMap<u16, Served>> {
+fn served() -> MutexGuard<'static, BTreeMap<usize, Served>> {
     SERVED.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// # Safety
-/// `dev` must be a device of ethdev.
-unsafe fn port(dev: *mut EthDev) -> u16 {
-    // SAFETY: as the caller promises.
-    unsafe { (*EthDevData::more(EthDev::data(dev))).port_id }
 }
 
 /// From now on secondary processes can ask for a device.
@@ -100,7 +112,7 @@ pub unsafe fn serve(dev: *mut EthDev) {
     // SAFETY: a function that stays. A DPDK without secondary processes refuses it, and nobody asks.
     REGISTERED.call_once(|| _ = unsafe { abi::rte_mp_action_register(NAME.as_ptr(), answer) });
     // SAFETY: as the caller promises.
-    served().insert(unsafe { port(dev) }, Served(dev));
+    served().insert(unsafe { EthDev::data(dev) }.addr(), Served(dev));
 }
 
 /// No process can ask for a device any more.
@@ -109,46 +121,52 @@ pub unsafe fn serve(dev: *mut EthDev) {
 /// `dev` must be a device of this driver.
 pub unsafe fn forget(dev: *mut EthDev) {
     // SAFETY: as the caller promises.
-    served().remove(&unsafe { port(dev) });
+    served().remove(&unsafe { EthDev::data(dev) }.addr());
 }
 
 unsafe extern "C" fn answer(message: *const Message, from: *const c_void) -> c_int {
     // SAFETY: called by DPDK with a message, to be answered in any case; any bytes are a question, as bytes.
     unsafe {
-        let Some(question) = Message::content::<Question>(message) else { return -1 };
-        let status = match served().get(&question.port) {
-            Some(dev) => answered(dev.0, &question),
-            None => -libc::ENODEV,
+        let question = Message::content::<Question>(message);
+        let answer = match question.filter(|question| question.version == VERSION) {
+            Some(question) => {
+                let status = match served().get(&question.data.addr()) {
+                    Some(dev) => answered(dev.0, &question),
+                    None => -libc::ENODEV,
+                };
+                (*question.outcome).0.store(status, Ordering::Release);
+                0
+            }
+            None => -libc::EINVAL,
         };
-        let mut message = Message::new(NAME, Answer { turn: question.turn, status });
-        abi::rte_mp_reply(&mut message, from.cast())
+        abi::rte_mp_reply(&mut Message::new(NAME, answer), from.cast())
     }
 }
 
 /// # Safety
-/// `dev` must be a device of the primary process, and the memory what [`operations`] give for that call.
-unsafe fn answered(dev: *mut EthDev, &Question { call, number, memory, .. }: &Question) -> c_int {
+/// `dev` must be a device of the primary process, and the list what [`operations`] give for that call.
+unsafe fn answered(dev: *mut EthDev, &Question { call, number, list, .. }: &Question) -> c_int {
     let (queue, on) = (number as u16, number != 0);
     // SAFETY: as the caller promises.
     unsafe {
         match call {
             call::LINK_UPDATE => info::link_update::<Card>(dev, number as c_int),
-            call::DEV_INFOS_GET => info::infos::<Card>(dev, memory.cast()),
-            call::STATS_GET => info::stats::<Card>(dev, memory.cast()),
+            call::DEV_INFOS_GET => info::infos::<Card>(dev, list.cast()),
+            call::STATS_GET => info::stats::<Card>(dev, list.cast()),
             call::STATS_RESET => info::stats_reset::<Card>(dev),
-            call::XSTATS_GET => info::counters::<Card>(dev, memory.cast(), number),
-            call::XSTATS_GET_NAMES => info::counter_names::<Card>(dev, memory.cast(), number),
+            call::XSTATS_GET => info::counters::<Card>(dev, list.cast(), number),
+            call::XSTATS_GET_NAMES => info::counter_names::<Card>(dev, list.cast(), number),
             call::RXQ_INFO_GET => {
-                queues::rx_info::<Card>(dev, queue, memory.cast());
+                queues::rx_info::<Card>(dev, queue, list.cast());
                 0
             }
             call::TXQ_INFO_GET => {
-                queues::tx_info::<Card>(dev, queue, memory.cast());
+                queues::tx_info::<Card>(dev, queue, list.cast());
                 0
             }
-            call::FLOW_CTRL_GET => ops::pause_get::<Card>(dev, memory.cast()),
+            call::FLOW_CTRL_GET => ops::pause_get::<Card>(dev, list.cast()),
             call::RSS_HASH_CONF_GET => {
-                let hash = memory.cast::<Hash>();
+                let hash = list.cast::<Hash>();
                 (*hash).conf.key = (&raw mut (*hash).key).cast();
                 hash::get::<Card>(dev, &raw mut (*hash).conf)
             }
@@ -161,10 +179,10 @@ unsafe fn answered(dev: *mut EthDev, &Question { call, number, memory, .. }: &Qu
     }
 }
 
-/// Sends a question, and gives its answer; `None` if there is none for five seconds. One thread at a time may ask.
-fn sent(question: Question) -> Option<Answer> {
+/// Sends a question, and gives an answer; `None` if none comes in time. One thread at a time may ask.
+fn sent(question: Question) -> Option<c_int> {
     let (mut message, mut replies) = (Message::new(NAME, question), Replies::none());
-    let limit = libc::timespec { tv_sec: 5, tv_nsec: 0 };
+    let limit = libc::timespec { tv_sec: LIMIT.as_secs() as i64, tv_nsec: 0 };
     // SAFETY: structures of DPDK's, which it fills, and messages that it allocates with `malloc`.
     unsafe {
         let sent = abi::rte_mp_request_sync(&mut message, &mut replies, &limit) == 0;
@@ -180,36 +198,47 @@ fn sent(question: Question) -> Option<Answer> {
 /// # Safety
 /// `dev` must be a device of this driver, and `list` have `count` of what the call reads or writes; or be null.
 unsafe fn ask<T>(dev: *mut EthDev, call: u16, number: u32, list: *mut T, count: usize) -> c_int {
-    static TURN: Mutex<u64> = Mutex::new(0);
+    const { assert!(align_of::<T>() <= align_of::<Outcome>()) };
+    static ONE: Mutex<()> = Mutex::new(());
     let count = if list.is_null() { 0 } else { count };
+    let bytes = size_of::<Outcome>() + count * size_of::<T>();
     // SAFETY: as the caller promises, and memory of DPDK with as much room.
     unsafe {
-        let memory: *mut T = match count {
-            0 => null_mut(),
-            _ => {
-                abi::rte_zmalloc(NAME.as_ptr(), count * size_of::<T>(), align_of::<T>().max(64) as u32).cast()
-            }
-        };
-        if count != 0 {
-            if memory.is_null() {
-                return -libc::ENOMEM;
-            }
-            memory.copy_from_nonoverlapping(list, count);
+        let outcome = abi::rte_zmalloc(NAME.as_ptr(), bytes, align_of::<Outcome>() as u32).cast::<Outcome>();
+        if outcome.is_null() {
+            return -libc::ENOMEM;
         }
-        let mut turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        *turn += 1;
-        let question = Question { turn: *turn, port: port(dev), call, number, memory: memory.cast() };
-        let answer = sent(question);
-        let Some(answer) = answer.filter(|answer| answer.turn == *turn) else {
+        outcome.write(Outcome(AtomicI32::new(Outcome::NONE)));
+        let mut copy: *mut T = null_mut();
+        if count != 0 {
+            copy = outcome.add(1).cast();
+            copy.copy_from_nonoverlapping(list, count);
+        }
+        let data = EthDev::data(dev);
+        let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = Instant::now() + LIMIT;
+        let question = Question { version: VERSION, call, number, data, outcome, list: copy.cast() };
+        let status = match sent(question) {
+            Some(0) => (*outcome).wait(until),
+            Some(error) => {
+                log(
+                    "DPDK's primary process has another version of this driver: start both with the same one",
+                );
+                Some(error)
+            }
+            None => None,
+        };
+        drop(one);
+        let Some(status) = status else {
             log("DPDK's primary process does not answer: is it still running?");
             // It may still write to the memory, which therefore stays.
             return -libc::ETIMEDOUT;
         };
         if count != 0 {
-            list.copy_from_nonoverlapping(memory, count);
-            abi::rte_free(memory.cast());
+            list.copy_from_nonoverlapping(copy, count);
         }
-        answer.status
+        abi::rte_free(outcome.cast());
+        status
     }
 }
 
@@ -240,8 +269,16 @@ asks! {
 }
 
 unsafe extern "C" fn rx_info(dev: *mut EthDev, queue: u16, info: *mut RxqInfo) {
-    // SAFETY: called by ethdev for a device of this driver.
-    unsafe { ask(dev, call::RXQ_INFO_GET, queue.into(), info, 1) };
+    /// More than a `struct rte_mempool` and its private data: without name, size and room. No error can be told, and
+    /// `dpdk-proc-info` reads the pool's name in any case.
+    static NO_POOL: [AtomicU64; 512] = [const { AtomicU64::new(0) }; 512];
+    // SAFETY: called by ethdev for a device of this driver, with a structure.
+    unsafe {
+        ask(dev, call::RXQ_INFO_GET, queue.into(), info, 1);
+        if (*info).pool.is_null() {
+            (*info).pool = (&raw const NO_POOL).cast_mut().cast();
+        }
+    }
 }
 
 unsafe extern "C" fn tx_info(dev: *mut EthDev, queue: u16, info: *mut TxqInfo) {

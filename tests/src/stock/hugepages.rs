@@ -9,28 +9,36 @@ use tempfile::TempDir;
 /// Where root says how many there are.
 const POOL: &str = "/proc/sys/vm/nr_hugepages";
 
-/// Huge pages of the kernel's, with a place where programs find them. Both go when this is dropped, after the programs.
+/// Huge pages of the kernel's, with a place where programs find them. Both go when this is dropped, after the programs. A test
+/// that is killed leaves them; the next one uses those of its pages that are in no file.
 pub struct HugePages {
     directory: TempDir,
     before: u64,
 }
 
 impl HugePages {
-    /// So many more than there are.
-    pub fn more(count: u64) -> HugePages {
+    /// So many that are free: those that are missing are made.
+    pub fn free(count: u64) -> HugePages {
         let known = |word| number("/proc/meminfo", word);
         let before = number(POOL, "");
-        let made = fs::write(POOL, (known("HugePages_Total:") + count).to_string());
+        let wanted = known("HugePages_Total:") + count.saturating_sub(known("HugePages_Free:"));
+        let made = fs::write(POOL, wanted.to_string());
         let free = known("HugePages_Free:");
         let directory = tempfile::tempdir().expect("a directory");
         let mut mount = Command::new("mount");
         mount.args(["-t", "hugetlbfs", "nodev"]).arg(directory.path());
         let mounted = mount.status().is_ok_and(|status| status.success());
         let pages = HugePages { directory, before };
+        let remedy = match made {
+            Ok(()) if mounted => {
+                "memory is fragmented: run it again later, or after a restart of the machine"
+            }
+            _ => "run it as root, in a container with --privileged",
+        };
         assert!(
             mounted && free >= count,
             "this test needs {count} huge pages, of which {free} are free ({POOL}: {made:?}), and hugetlbfs (mounted: {mounted}): \
-             run it as root, in a container with --privileged"
+             {remedy}"
         );
         pages
     }

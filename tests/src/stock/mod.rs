@@ -41,7 +41,7 @@ pub use net::StockNet;
 pub use pair::{until_answered, Both, Pair};
 pub use perftest::{check_report, first_row, rows, until_calibrated, Kind};
 pub use port::{free_port, wait_until_listening};
-pub use process::{cpu_time, descendants, involuntary_switches, keepers, running, signal, status};
+pub use process::{cpu_time, descendants, involuntary_switches, keepers, running, signal, status, stopped};
 pub use program::{words, wrapped, Ended, Program};
 pub use simulated::{changed_profile, only_the_wire, simulated_perftest, table};
 pub use testpmd::{EalFiles, Testpmd};

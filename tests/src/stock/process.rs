@@ -9,6 +9,13 @@ pub fn running(pid: u32) -> bool {
     stat(pid).is_some_and(|fields| !matches!(fields[0].as_str(), "Z" | "X"))
 }
 
+/// True when a signal has stopped each thread of the process.
+pub fn stopped(pid: u32) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let mut stats = tasks.map(|task| fs::read_to_string(task.path().join("stat")).unwrap_or_default());
+    stats.all(|stat| stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T')))
+}
+
 /// Sends a signal to a process of the test.
 #[track_caller]
 pub fn signal(pid: u32, number: i32) {

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Ended, HugePages, Program, StockNet};
@@ -15,8 +16,8 @@ use crate::wait::LIMIT;
 pub struct Testpmd {
     program: Program,
     keyboard: UnixStream,
-    // After the program.
-    files: EalFiles,
+    // After the program. Secondary processes have the primary one's.
+    files: Arc<EalFiles>,
 }
 
 /// The directory of EAL's runtime files of a program, which goes when this is dropped: after the program, which writes there.
@@ -61,17 +62,30 @@ impl Testpmd {
     /// As [`Testpmd::start`], by a program with these words that starts it.
     pub fn start_by(net: &StockNet, by: &[&str], devices: &[&str], options: &[&str]) -> Testpmd {
         // Ordinary memory, enough for a bond of two ports.
-        Testpmd::start_in(net, by, &["--no-huge", "-m", "192"], devices, options)
+        Testpmd::start_in(net, by, (&["--no-huge", "-m", "192"], EalFiles::new().into()), devices, options)
     }
 
     /// As [`Testpmd::start`], in memory that programs with its [prefix](Testpmd::prefix) share.
     pub fn start_shared(net: &StockNet, pages: &HugePages, devices: &[&str], options: &[&str]) -> Testpmd {
-        Testpmd::start_in(net, &[], &["--huge-dir", &pages.path(), "--no-pci"], devices, options)
+        let memory = ["--huge-dir", &pages.path(), "--no-pci"];
+        Testpmd::start_in(net, &[], (&memory, EalFiles::new().into()), devices, options)
     }
 
-    fn start_in(net: &StockNet, by: &[&str], memory: &[&str], devices: &[&str], options: &[&str]) -> Testpmd {
+    /// An interactive secondary process of it, which has its ports.
+    pub fn secondary(&self, net: &StockNet) -> Testpmd {
+        let memory = ["--proc-type=secondary", "--no-pci"];
+        let options = ["-i", "--num-procs=2", "--proc-id=1"];
+        Testpmd::start_in(net, &[], (&memory, self.files.clone()), &[], &options)
+    }
+
+    fn start_in(
+        net: &StockNet,
+        by: &[&str],
+        (memory, files): (&[&str], Arc<EalFiles>),
+        devices: &[&str],
+        options: &[&str],
+    ) -> Testpmd {
         let testpmd = net.dpdk().program("dpdk-testpmd");
-        let files = EalFiles::new();
         // Lines as they come; which release it is; no lock on what is mapped, which is all of the cards' memory; what a file
         // has is not thrown away at the start.
         let mut words = [by, &["stdbuf", "-oL"]].concat();
@@ -94,6 +108,16 @@ impl Testpmd {
     /// The prefix of its files, by which secondary processes find it.
     pub fn prefix(&self) -> &str {
         &self.files.prefix
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.program.pid()
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, number: i32) {
+        self.program.signal(number);
     }
 
     /// What it has said so far.
@@ -149,7 +173,7 @@ impl Testpmd {
 
     /// Interrupts it, as Ctrl-C does, and expects that it ends well. Gives what it said.
     pub fn interrupt(self) -> String {
-        self.program.signal(libc::SIGINT);
+        self.signal(libc::SIGINT);
         self.end()
     }
 

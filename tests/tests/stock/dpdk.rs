@@ -197,7 +197,7 @@ impl Pcap {
     }
 }
 
-/// A testpmd that sends the same frames as often as it is told to, by the first card's first port.
+/// A testpmd that sends the same frames as often as it is told to.
 struct Sender {
     testpmd: Testpmd,
     /// How many frames each time, and how many until now.
@@ -207,9 +207,14 @@ struct Sender {
 }
 
 impl Sender {
+    /// One that sends them by the first card's first port.
     fn of(net: &StockNet, frames: &[Vec<u8>]) -> Sender {
+        Sender::by(net, "net_verbena0", frames)
+    }
+
+    fn by(net: &StockNet, port: &str, frames: &[Vec<u8>]) -> Sender {
         let pcap = Pcap::new();
-        let testpmd = Testpmd::start(net, &[&pcap.reader(frames), "net_verbena0"], &["-i"]);
+        let testpmd = Testpmd::start(net, &[&pcap.reader(frames), port], &["-i"]);
         Sender { testpmd, frames: frames.len(), sent: 0, _pcap: pcap }
     }
 

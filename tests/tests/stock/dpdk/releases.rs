@@ -40,7 +40,8 @@ with_debian_13! {
     queues: queues_with_a_deferred_start_wait_for_it, transmit_queues_start_and_stop_apart,
         queues_are_made_anew_while_their_port_goes_on, ports_are_reset;
     secondary: another_process_shows_the_counters_of_a_port, other_processes_capture_the_frames_of_a_port,
-        other_processes_do_not_receive;
+        other_processes_do_not_receive, other_processes_tell_ports_apart,
+        a_late_answer_is_not_that_of_the_next_question;
     symmetric: both_directions_of_a_flow_come_to_one_queue;
     vlan: frames_of_other_vlans_are_filtered, stripping_is_switched_while_frames_come;
 }

@@ -1,20 +1,16 @@
 //! DPDK's secondary processes beside a testpmd: they show its ports and capture its frames.
 
-use tests::stock::HugePages;
+use tests::stock::{stopped, wait_for, HugePages};
 
 use super::*;
 
 /// Of 2 MB: what a testpmd and a capture take.
 const PAGES: u64 = 96;
 
-/// Receives from the second card's first port, in memory that secondary processes share.
-fn receiver(net: &StockNet, pages: &HugePages) -> Testpmd {
-    let mut receiver = Testpmd::start_shared(
-        net,
-        pages,
-        &["net_verbena1"],
-        &["-i", "--forward-mode=rxonly", ROOM, ANY_LENGTH],
-    );
+/// Receives from these ports, in memory that secondary processes share.
+fn receiver(net: &StockNet, pages: &HugePages, ports: &[&str]) -> Testpmd {
+    let options = ["-i", "--forward-mode=rxonly", ROOM, ANY_LENGTH];
+    let mut receiver = Testpmd::start_shared(net, pages, ports, &options);
     receiver.does("start");
     receiver
 }
@@ -33,6 +29,29 @@ fn secondary(net: &StockNet, primary: &Testpmd, program: &str, words: &[&str]) -
     net.start("env", &start.chain([&*prefix]).chain(words.iter().copied()).collect::<Vec<_>>())
 }
 
+/// What `dpdk-proc-info --stats` says of a port's packets.
+fn received(said: &str) -> &str {
+    said.split("RX-packets:").nth(1).unwrap_or_default().split_whitespace().next().unwrap_or_default()
+}
+
+/// A program that is stopped until this is dropped.
+struct Stopped<'a>(&'a Testpmd);
+
+impl<'a> Stopped<'a> {
+    fn new(testpmd: &'a Testpmd) -> Self {
+        let this = Stopped(testpmd);
+        testpmd.signal(libc::SIGSTOP);
+        wait_for("it is not stopped", || stopped(testpmd.pid()));
+        this
+    }
+}
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        self.0.signal(libc::SIGCONT);
+    }
+}
+
 /// Each `name: number` that a program says of the counters of a port.
 fn counters(said: &str) -> Vec<(String, u64)> {
     let counter = |line: &str| {
@@ -48,9 +67,9 @@ fn counters(said: &str) -> Vec<(String, u64)> {
 #[ignore = "the long form of the checks"]
 pub fn another_process_shows_the_counters_of_a_port() {
     let _alone = alone();
-    let pages = HugePages::more(PAGES);
+    let pages = HugePages::free(PAGES);
     let net = StockNet::new();
-    let mut receiver = receiver(&net, &pages);
+    let mut receiver = receiver(&net, &pages, &["net_verbena1"]);
     let frames = frames();
     let mut sender = Sender::of(&net, &frames);
     sender.sends();
@@ -95,11 +114,11 @@ pub fn another_process_shows_the_counters_of_a_port() {
 #[ignore = "the long form of the checks"]
 pub fn other_processes_capture_the_frames_of_a_port() {
     let _alone = alone();
-    let pages = HugePages::more(PAGES);
+    let pages = HugePages::free(PAGES);
     let net = StockNet::new();
     let directory = tempfile::tempdir().expect("a directory");
     let path = |name: &str| directory.path().join(name);
-    let mut receiver = receiver(&net, &pages);
+    let mut receiver = receiver(&net, &pages, &["net_verbena1"]);
     receiver.does("set promisc all off");
     let mut foreign = frames();
     // That of 22.11 leaves the port as it is.
@@ -124,7 +143,8 @@ pub fn other_processes_capture_the_frames_of_a_port() {
         file.display()
     );
     let mut pdump = secondary(&net, &receiver, "dpdk-pdump", &["--no-pci", "--", "--pdump", &device]);
-    pdump.expect("core", LIMIT);
+    // It says this when the first process captures.
+    pdump.expect("capture for (1) tuples", LIMIT);
     sender.testpmd.quit();
     receiver.does("clear port stats all");
     let own = frames();
@@ -142,27 +162,86 @@ pub fn other_processes_capture_the_frames_of_a_port() {
 #[ignore = "the long form of the checks"]
 pub fn other_processes_do_not_receive() {
     let _alone = alone();
-    let pages = HugePages::more(PAGES);
+    let pages = HugePages::free(PAGES);
     let net = StockNet::new();
-    let mut receiver = receiver(&net, &pages);
-    let words = [
-        "--no-pci",
-        "-l",
-        "0,1",
-        "--proc-type=secondary",
-        "--",
-        "--no-mlockall",
-        "--num-procs=2",
-        "--proc-id=1",
-        "-a",
-    ];
-    let mut other = secondary(&net, &receiver, "dpdk-testpmd", &words);
-    other.expect("a secondary process of DPDK neither receives nor sends", LIMIT);
-    other.signal(libc::SIGINT);
-    other.wait(LIMIT);
+    let mut receiver = receiver(&net, &pages, &["net_verbena1"]);
+    let mut other = receiver.secondary(&net);
+    other.types("start");
+    other.expect("a secondary process of DPDK neither receives nor sends");
+    drop(other);
     // The first one's port is as it was.
     let mut sender = Sender::of(&net, &frames());
     sender.sends();
     receiver.asks("show port stats 0", &format!("RX-packets: {} ", frames().len()));
+    end(&net, [sender.testpmd, receiver]);
+}
+
+/// Each port's own numbers, also where two processes ask at once. Nobody has those of a port that was closed.
+#[test]
+#[ignore = "the long form of the checks"]
+pub fn other_processes_tell_ports_apart() {
+    let _alone = alone();
+    let pages = HugePages::free(PAGES);
+    let net = StockNet::new();
+    let mut receiver = receiver(&net, &pages, &["net_verbena1", "net_verbena1p2"]);
+    let frames = frames();
+    let mut senders = [("net_verbena0", &frames[..]), ("net_verbena0p2", &frames[..7])]
+        .map(|(port, frames)| Sender::by(&net, port, frames));
+    senders.iter_mut().for_each(Sender::sends);
+    let counts = senders.each_ref().map(|sender| sender.frames.to_string());
+    for (port, count) in counts.iter().enumerate() {
+        receiver.asks(&format!("show port stats {port}"), &format!("RX-packets: {count} "));
+    }
+    let asked = ["1", "2"]
+        .map(|mask| secondary(&net, &receiver, "dpdk-proc-info", &["--no-pci", "--", "-p", mask, "--stats"]));
+    let said = asked.map(|program| program.wait(LIMIT).expect_good());
+    assert_eq!(said.each_ref().map(|said| received(said)), counts, "{said:?}");
+
+    let mut other = receiver.secondary(&net);
+    other.does_saying("show port stats 1", &[&format!("RX-packets: {} ", counts[1])]);
+    receiver.does_saying("stop\nport stop 1\nport close 1", &["Closing ports..."]);
+    let gone = ["failed to get stats (port 1)", "failed to reset stats (port 1)"];
+    other.does_saying("show port stats 1\nclear port stats 1", &gone);
+    let first = format!("RX-packets: {} ", counts[0]);
+    other.does_saying("show port stats 0", &[&first]);
+    receiver.does_saying("show port stats 0", &[&first]);
+    drop(other);
+    end(&net, senders.map(|sender| sender.testpmd).into_iter().chain([receiver]));
+}
+
+/// An answer that comes too late fails its question and no other one.
+#[test]
+#[ignore = "the long form of the checks"]
+pub fn a_late_answer_is_not_that_of_the_next_question() {
+    let _alone = alone();
+    let pages = HugePages::free(PAGES);
+    let net = StockNet::new();
+    let mut receiver = receiver(&net, &pages, &["net_verbena1"]);
+    let frames = frames();
+    let mut sender = Sender::of(&net, &frames);
+    sender.sends();
+    let right = format!("RX-packets: {} ", frames.len());
+    receiver.asks("show port stats 0", &right);
+    let mut other = receiver.secondary(&net);
+    other.does_saying("show rxq info 0 0\nshow port stats 0", &["Mempool: mb_pool_0", &right]);
+
+    let still = Stopped::new(&receiver);
+    let before = other.said().len();
+    other.types("show rxq info 0 0\nshow port stats 0\nshow port stats 0");
+    let starts = ["--stats", "--show-port"]
+        .map(|what| secondary(&net, &receiver, "dpdk-proc-info", &["--no-pci", "--", what]));
+    // The next question is on its way, too.
+    other.expect("DPDK's primary process does not answer");
+    drop(still);
+    other.expect_that("it does not get its own answers", |said| said[before..].matches(&right).count() == 2);
+    // There is no pool, but who looks at its name finds an empty one.
+    assert!(other.said()[before..].contains("Mempool: \n"), "{}", other.said());
+    for started in starts.map(|program| program.wait(LIMIT)) {
+        assert!(started.status.is_some_and(|status| status.code().is_some()), "{started}");
+    }
+    let words = ["--no-pci", "--", "--stats"];
+    let said = secondary(&net, &receiver, "dpdk-proc-info", &words).wait(LIMIT).expect_good();
+    assert_eq!(received(&said), frames.len().to_string(), "{said}");
+    drop(other);
     end(&net, [sender.testpmd, receiver]);
 }
