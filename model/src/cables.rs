@@ -41,12 +41,13 @@ impl World {
     }
 
     /// Once ports were disabled or enabled: those at the other ends of their cables follow.
-    pub(crate) fn follow_other_ends(&mut self, env: &mut impl Env) {
+    pub(crate) fn follow_peers(&mut self, env: &mut impl Env) {
         for card in 0..self.count() {
             for port in 0..PORTS as u8 {
                 let end = self.far_end(PortId { card, port });
-                let dark = end.is_some_and(|end| self.cards[usize::from(end.card)].is_disabled(end.port));
-                self.cards[usize::from(card)].darken(port, dark, env);
+                let no_signal =
+                    end.is_some_and(|end| self.cards[usize::from(end.card)].is_disabled(end.port));
+                self.cards[usize::from(card)].set_no_signal(port, no_signal, env);
             }
         }
     }

@@ -52,9 +52,9 @@ fn set(socket: &Path, port: PortId, to: Setting) -> Result<bool, OpenError> {
     let joined = Joined::new(socket)?;
     let link = &joined.net().link;
     match &joined {
-        Joined::Wall(runner) => runner.control(|world, env| make(world, link, (port, to), env))?,
+        Joined::Wall(runner) => runner.control(|world, env| apply(world, link, (port, to), env))?,
         Joined::Virtual(threads) => {
-            threads.outside_time(PATIENCE, |world, env| make(world, link, (port, to), env))?
+            threads.outside_time(PATIENCE, |world, env| apply(world, link, (port, to), env))?
         }
     }
 }
@@ -69,7 +69,7 @@ pub(super) fn check(world: &World, PortId { card, port }: PortId) -> Result<(), 
     }
 }
 
-fn make(
+fn apply(
     world: &mut World,
     link: &LinkArea,
     (port, to): (PortId, Setting),

@@ -16,8 +16,8 @@ pub(super) struct Cable {
     pulled: Flag,
     /// Software has disabled the port.
     disabled: Flag,
-    /// No signal comes: software has disabled the port at the other end.
-    dark: Flag,
+    /// Software has disabled the port at the other end.
+    no_signal: Flag,
     /// How often software saw its link change.
     changes: u16,
 }
@@ -26,8 +26,8 @@ impl Device {
     /// Whether a port has a link: its cable is plugged in, both ends are enabled, and what it leads to outside has one.
     pub(crate) fn has_link(&self, port: u8) -> bool {
         let port = usize::from(port) % PORTS;
-        let Cable { pulled, disabled, dark, .. } = self.cables[port];
-        ![pulled, disabled, dark, self.outside[port].no_link].into_iter().any(Flag::get)
+        let Cable { pulled, disabled, no_signal, .. } = self.cables[port];
+        ![pulled, disabled, no_signal, self.outside[port].no_link].into_iter().any(Flag::get)
     }
 
     /// Whether software has disabled a port.
@@ -78,9 +78,9 @@ impl Device {
     }
 
     /// The port at the other end of a cable is disabled, or is not any more.
-    pub(crate) fn darken(&mut self, port: u8, dark: bool, env: &mut impl Env) {
-        if self.cables[usize::from(port) % PORTS].dark.get() != dark {
-            self.change_link(port, env, |card, port| card.cables[port].dark = dark.into());
+    pub(crate) fn set_no_signal(&mut self, port: u8, no_signal: bool, env: &mut impl Env) {
+        if self.cables[usize::from(port) % PORTS].no_signal.get() != no_signal {
+            self.change_link(port, env, |card, port| card.cables[port].no_signal = no_signal.into());
         }
     }
 
@@ -103,5 +103,5 @@ impl Device {
 }
 
 plain! {
-    Cable { pulled, disabled, dark, changes }
+    Cable { pulled, disabled, no_signal, changes }
 }

@@ -30,11 +30,12 @@ impl Device {
         }
     }
 
-    /// What a port is among those of the card.
+    /// What a port is on its link outside.
     pub(crate) fn role(&self, port: u8) -> Role {
         match self.lag.is_on() {
-            false => Role::Alone,
-            true if self.lag.is_active(port) && self.lag.member(port) == port => Role::Active,
+            false if self.has_link(port) => Role::Alone,
+            false => Role::Down,
+            true if self.lag.takes_part(port) => Role::Active,
             true => Role::Standby,
         }
     }

@@ -22,7 +22,7 @@ impl Engine<'_> {
         let mut env = ControlEnv { env: &mut self.env, interrupts: self.interrupts };
         let result = work(self.world, &mut env);
         if env.env.step.links_changed {
-            self.world.follow_other_ends(&mut env);
+            self.world.follow_peers(&mut env);
             self.env.step.links_changed = false;
             self.link.follow(self.world);
         }

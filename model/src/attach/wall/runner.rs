@@ -256,7 +256,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     fn follow_links(&self, world: &mut World, env: &mut WallEnv<'_>) {
         if world.take_links_changed() {
             env.forget_routes();
-            world.follow_other_ends(env);
+            world.follow_peers(env);
             self.net().link.follow(world);
             env.give_roles(world);
             env.mode = self.net().link.mode();
