@@ -25,7 +25,7 @@ pub struct Lag {
     rate: u8,
     /// The turn of the next queue pair.
     next: u8,
-    /// By port: it has a part of the traffic.
+    /// By port: it may have a part of the traffic.
     active: [Flag; PORTS],
     lacp: Lacp,
 }
@@ -42,14 +42,14 @@ impl Lag {
         self.mode == LagMode::LACP.0
     }
 
-    /// Whether a member has a part of the traffic.
-    pub fn is_active(&self, port: u8) -> bool {
+    /// Whether a member may have a part of the traffic.
+    fn is_active(&self, port: u8) -> bool {
         self.active[usize::from(port) % PORTS].get()
     }
 
-    /// The same; a port that is not one with another has all of its own.
+    /// Whether a port has traffic: of a backup only the member whose turn it is. A port that is not one with another has its own.
     pub(crate) fn takes_part(&self, port: u8) -> bool {
-        !self.is_on() || self.is_active(port)
+        !self.is_on() || self.is_active(port) && self.member(port) == port
     }
 
     /// Whether one of them has.
@@ -362,18 +362,30 @@ mod tests {
     /// The map of mlx5: one to one, and all to the one that is left.
     #[test]
     fn turns_go_to_members_that_are_active() {
-        let members = |mode: LagMode, active: [bool; 2]| {
-            let lag = Lag { mode: mode.0, active: active.map(Flag::from), ..Lag::default() };
+        let lag = |mode: LagMode, active: [bool; 2]| Lag {
+            mode: mode.0,
+            active: active.map(Flag::from),
+            ..Lag::default()
+        };
+        let members = |mode, active| {
+            let lag = lag(mode, active);
             (lag.is_up(), [lag.member(0), lag.member(1)])
         };
+        let take_part = |mode, active| [0, 1].map(|port| lag(mode, active).takes_part(port));
         for mode in [LagMode::XOR, LagMode::LACP] {
             assert_eq!(members(mode, [true, true]), (true, [0, 1]));
             assert_eq!(members(mode, [true, false]), (true, [0, 0]));
             assert_eq!(members(mode, [false, true]), (true, [1, 1]));
             assert_eq!(members(mode, [false, false]), (false, [0, 1]));
+            assert_eq!(take_part(mode, [true, true]), [true, true]);
+            assert_eq!(take_part(mode, [true, false]), [true, false]);
         }
-        assert_eq!(members(LagMode::ACTIVE_BACKUP, [true, true]), (true, [0, 0]));
-        assert_eq!(members(LagMode::ACTIVE_BACKUP, [false, true]), (true, [1, 1]));
+        let backup = LagMode::ACTIVE_BACKUP;
+        assert_eq!(members(backup, [true, true]), (true, [0, 0]));
+        assert_eq!(members(backup, [false, true]), (true, [1, 1]));
+        assert_eq!(take_part(backup, [true, true]), [true, false]);
+        assert_eq!(take_part(backup, [false, true]), [false, true]);
+        assert_eq!(take_part(backup, [false, false]), [false, false]);
     }
 
     #[test]

@@ -34,7 +34,7 @@ impl Device {
     pub(crate) fn role(&self, port: u8) -> Role {
         match self.lag.is_on() {
             false => Role::Alone,
-            true if self.lag.is_active(port) && self.lag.member(port) == port => Role::Active,
+            true if self.lag.takes_part(port) => Role::Active,
             true => Role::Standby,
         }
     }

@@ -175,6 +175,42 @@ fn a_switch_learns_where_the_backup_is() {
     assert!(said.ends_with("done\n"), "{said}");
 }
 
+/// What a switch floods comes to both ports of a bond, of which the one that stands by drops it.
+#[test]
+fn a_member_of_a_group_gets_each_datagram_once() {
+    need("mckey");
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = r#"
+        ip link add cable3 mtu 4200 type veth peer name switch3 mtu 4200
+        ip link set switch3 master bridge up
+        ip link set cable3 up
+        one=$(hold)
+        trap "kill $two $one" EXIT
+        until "$VERBENA" lag --net one verbena0 --mode active-backup 2>/dev/null; do sleep 0.1; done
+        # It waits for more than are sent.
+        "$VERBENA" run -q --net one -- bash -c 'echo $$ >pid; exec mckey -m 239.1.2.3 -b 198.18.0.1 -C 100' >out 2>&1 &
+        until bridge mdb show dev bridge | grep -q 'port switch1 grp 239.1.2.3 '; do
+            [ $SECONDS -lt 60 ] || { cat out; bridge mdb show dev bridge; false; }
+            sleep 0.1
+        done
+        ip link set bridge type bridge mcast_snooping 0
+        "$VERBENA" run -q --net two --port 1=packet:cable3 -- timeout 60 mckey -m 239.1.2.3 -b 198.18.0.2 -s -C 20 >other 2>&1 ||
+            { cat out other; false; }
+        received() { "$VERBENA" run -q --net one -- cat /sys/class/infiniband/verbena0/ports/1/counters/multicast_rcv_packets; }
+        until [ $(received) -ge 20 ]; do
+            [ $SECONDS -lt 90 ] || { received; cat out; false; }
+            sleep 0.1
+        done
+        # The files are written at times.
+        sleep 2
+        echo "received: $(received)"
+        kill $(cat pid)
+    "#;
+    let said = in_own_network(&[TWO_KERNELS, BRIDGE, script].concat(), directory.path(), 2 * LIMIT);
+    let received = said.lines().find_map(|line| line.split_once("received: ")?.1.parse().ok());
+    assert_eq!(received, Some(20), "{said}");
+}
+
 /// DPDK's one port sends and receives by whichever member is active.
 #[test]
 fn a_program_of_whole_frames_outlives_a_cable() {
