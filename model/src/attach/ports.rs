@@ -15,7 +15,7 @@ use super::wall::runner::Runner;
 use crate::address::{Gid, Guids};
 use crate::device::Outside;
 use crate::gids::GidEntry;
-use crate::link::outside::{self, Arrivals, MediumSpec, Opened, PortSpec, Receiver, Role, Shared};
+use crate::link::outside::{self, Arrivals, MediumSpec, Opened, PortSpec, Receiver, Role, SharedStation};
 use crate::link::LinkOptions;
 use crate::net::{Membership, Net};
 use crate::packet::PortId;
@@ -170,26 +170,38 @@ struct Port {
     /// What comes is read by programs that poll.
     left: bool,
     /// Who the first port of its card is on its link, if that leads outside.
-    first: Option<Shared>,
+    first: Option<SharedStation>,
+    /// Its medium has refused the role that the cards give it.
+    refused: bool,
 }
 
 impl Port {
     /// One of which the cards know the link that it had when it was opened.
     fn new(id: PortId, receiver: Box<dyn Receiver>, link: Option<u64>) -> Port {
-        let (gone, found) = (Vec::new(), Vec::new());
-        Port { id, receiver, failed: 0, gone, link, told: link, found, left: false, first: None }
+        Port {
+            id,
+            receiver,
+            failed: 0,
+            gone: Vec::new(),
+            link,
+            told: link,
+            found: Vec::new(),
+            left: false,
+            first: None,
+            refused: false,
+        }
     }
 
-    /// Plays the role that the cards give it; gives the port of which they know that something came to this one.
+    /// Gives it the role that the cards say; gives the port of which they know that something came to this one.
     fn known(&mut self, role: Role) -> PortId {
-        let PortId { card, port } = self.id;
-        if let Some(Err(error)) = self.first.as_ref().map(|first| self.receiver.play(role, first)) {
-            tell!("verbena: port {card}.{}: {error}; frames for another address do not come", port + 1);
+        let set = self.receiver.set_role(role, self.first.as_ref());
+        let refused = std::mem::replace(&mut self.refused, set.is_err());
+        if let Some(error) = set.err().filter(|_| !refused) {
+            tell!("verbena: {}: {error}; frames for another address do not come", port_name::text(self.id));
         }
-        if role.is_member() {
-            PortId { card, port: 0 }
-        } else {
-            self.id
+        match role.is_member() {
+            true => PortId { port: 0, ..self.id },
+            false => self.id,
         }
     }
 

@@ -30,10 +30,11 @@ impl Device {
         }
     }
 
-    /// What a port is among those of the card.
+    /// What a port is on its link outside.
     pub(crate) fn role(&self, port: u8) -> Role {
         match self.lag.is_on() {
-            false => Role::Alone,
+            false if self.has_link(port) => Role::Alone,
+            false => Role::Down,
             true if self.lag.takes_part(port) => Role::Active,
             true => Role::Standby,
         }

@@ -192,6 +192,39 @@ fn the_link_of_a_port_is_that_of_its_interface() {
     assert_eq!(said.matches("100 iters in").count(), 2, "{said}");
 }
 
+/// A port that is disabled, or whose cable is pulled, is not to be found on its link. Then the kernel there hears of it by
+/// nothing but an announcement: it has given up to ask.
+#[test]
+fn a_port_without_a_link_is_silent() {
+    need("ping");
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = r#"
+        "$VERBENA" run -q --net one --port verbena0/1=packet:eth0 -- sleep 1000 &
+        trap "kill $two $!" EXIT
+        on_two ip addr add 198.18.0.9/24 dev eth0
+        knows() { on_two ip neigh show 198.18.0.1 | tee neighbour | grep -q "$1"; }
+        asks() { on_two ip neigh flush dev eth0; on_two ping -q -c 1 -W 1 198.18.0.1 >/dev/null || true; }
+        until_it() {
+            for i in $(seq 200); do ! "$@" || return 0; sleep 0.05; done
+            echo "not: $*"; cat neighbour; "$VERBENA" link --net one; false
+        }
+        answers() { asks; knows 02:56:42; }
+        until_it answers
+        for turn in 'disable enable' 'down up'; do
+            set -- $turn
+            "$VERBENA" link --net one verbena0/1 $1
+            asks
+            until_it knows FAILED
+            "$VERBENA" link --net one verbena0/1 $2
+            until_it knows 02:56:42
+            answers
+            echo "$turn: well"
+        done
+    "#;
+    let said = in_own_network(&[TWO_KERNELS, script].concat(), directory.path(), LIMIT);
+    assert_eq!(said.matches(": well\n").count(), 2, "{said}");
+}
+
 /// Connects to the socket of a port, and waits.
 const PEER: &str = "
 import socket, time

@@ -20,23 +20,30 @@ pub enum Kind {
     Ethernet = 2,
 }
 
-/// What a port is among the ports of its card.
+/// What a port is on its link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Role {
-    /// It is not one with another.
+    /// A host of its own.
     #[default]
     Alone,
-    /// It is one with the other, which has its part of the traffic.
+    /// It is one with the card's other port, which has its part of the traffic.
     Standby,
-    /// It is one with the other, and has a part of the traffic.
+    /// It is one with the card's other port, and has a part of the traffic.
     Active,
+    /// It would be a host of its own, but is disabled, or has no link.
+    Down,
 }
 
 impl Role {
-    /// Whether it is one with the other.
+    /// Whether it is one with the card's other port.
     pub fn is_member(self) -> bool {
-        self != Role::Alone
+        matches!(self, Role::Standby | Role::Active)
+    }
+
+    /// Whether it says on its link who it is, and asks for others.
+    pub fn speaks(self) -> bool {
+        matches!(self, Role::Alone | Role::Active)
     }
 }
 
@@ -167,11 +174,12 @@ impl OutsidePort {
         &self.reading
     }
 
-    /// What it is among the ports of its card.
+    /// What it is on its link.
     pub fn role(&self) -> Role {
         match self.role.load(Relaxed) {
             1 => Role::Standby,
             2 => Role::Active,
+            3 => Role::Down,
             _ => Role::Alone,
         }
     }

@@ -22,7 +22,7 @@ use super::groups::Groups;
 use super::inbox::{Inbox, LARGEST};
 use super::neighbours::{vlan_of, RETRY};
 use super::opened::{Failed, Opened, Receiver};
-use super::station::{Host, Shared, Station};
+use super::station::{Host, SharedStation, Station};
 use crate::address::Gid;
 use crate::link::frames::LONGEST_FRAME;
 use crate::packet::PortId;
@@ -94,8 +94,7 @@ fn connect(port: PortId, host: Host, mut wire: Box<dyn Wire>) -> io::Result<Open
     let inbox = Arc::new(Mutex::new(Inbox::new(&here)));
     Inbox::note(&inbox, there.as_fd())?;
     let link = wire.link();
-    let answered = if host.answers { host.gids.clone() } else { Vec::new() };
-    let own = Arc::new(Mutex::new(Station::new(host.mac, answered)));
+    let own = Arc::new(Mutex::new(Station::new(host.mac, host.gids.clone())));
     let mut receiver = EthernetReceiver {
         link,
         announced: None,
@@ -140,8 +139,8 @@ struct EthernetReceiver {
     alarm: Alarm,
     role: Role,
     /// Who it is, alone and in this role.
-    own: Shared,
-    station: Shared,
+    own: SharedStation,
+    station: SharedStation,
     groups: Groups,
     /// Those in which queue pairs are.
     joined: Vec<Gid>,
@@ -198,7 +197,7 @@ impl Receiver for EthernetReceiver {
     fn receive_groups(&mut self, groups: &[Gid]) {
         self.joined = groups.to_vec();
         let wanted = lock(&self.station).places(groups);
-        let speaks = self.role != Role::Standby;
+        let speaks = self.role.speaks();
         self.groups.set(now_ns(), &wanted, &mut |frame: &[u8]| {
             if speaks {
                 self.out.say(frame);
@@ -214,22 +213,26 @@ impl Receiver for EthernetReceiver {
         !empty || self.out.wire.keeps() || lock(&self.station).neighbours.has_waiting()
     }
 
-    fn station(&self) -> Option<Shared> {
+    fn station(&self) -> Option<SharedStation> {
         Some(Arc::clone(&self.own))
     }
 
-    fn play(&mut self, role: Role, first: &Shared) -> io::Result<()> {
-        let before = std::mem::replace(&mut self.role, role);
-        if role.is_member() == before.is_member() {
+    fn set_role(&mut self, role: Role, first: Option<&SharedStation>) -> io::Result<()> {
+        if role.is_member() == self.role.is_member() {
+            self.role = role;
             return Ok(());
         }
-        self.station = Arc::clone(if role.is_member() { first } else { &self.own });
+        let station = Arc::clone(first.filter(|_| role.is_member()).unwrap_or(&self.own));
+        let mac = lock(&station).mac;
+        self.out.wire.set_mac(mac)?;
+        if self.role.speaks() {
+            self.groups.set(now_ns(), &[], &mut |frame: &[u8]| self.out.say(frame));
+        }
+        (self.role, self.station, self.groups) = (role, station, Groups::new(mac));
         // The link does not know it.
-        self.announced = None;
-        let mac = lock(&self.station).mac;
-        self.groups = Groups::new(mac);
+        (self.announced, self.unannounced) = (None, None);
         self.receive_groups(&self.joined.clone());
-        self.out.wire.set_mac(mac)
+        Ok(())
     }
 }
 
@@ -246,7 +249,12 @@ impl EthernetReceiver {
             let Some((own, ip)) = addresses.split_first_chunk() else { return true };
             let Some(ip) = ip.first_chunk() else { return true };
             let to = (u16::from_ne_bytes(*vlan), *ip);
-            station.ask(now, own, to, &mut |frame: &[u8]| self.out.say(frame));
+            let speaks = self.role.speaks();
+            station.ask(now, own, to, &mut |frame: &[u8]| {
+                if speaks {
+                    self.out.say(frame);
+                }
+            });
             return true;
         }
         let length = u16::from_ne_bytes(*length);
@@ -280,8 +288,8 @@ impl EthernetReceiver {
             let frame = &into.bytes[range.clone()];
             // For this port, or for a group.
             let here = frame.first_chunk().is_some_and(|to: &[u8; 6]| *to == station.mac || to[0] & 1 == 1);
-            // A port that stands by answers nothing: the link would learn that the address is there.
-            let answers = here && self.role != Role::Standby;
+            // One that stands by answers nothing: the link would learn that the address is there.
+            let answers = here && self.role.speaks();
             let of_neighbours =
                 answers && station.answers(now_ns(), frame, &mut |frame: &[u8]| self.out.say(frame));
             match here && !of_neighbours && frame::path(frame).is_some() {
@@ -300,7 +308,7 @@ impl EthernetReceiver {
 
     /// The link by which the port is to be found.
     fn found_by(&self) -> Option<u64> {
-        self.link.filter(|_| self.role != Role::Standby)
+        self.link.filter(|_| self.role.speaks())
     }
 
     /// Tells a new link of the port's addresses, and asks for those that are looked for. A medium that refuses that is tried again.
@@ -309,7 +317,7 @@ impl EthernetReceiver {
         let mut station = lock(&self.station);
         if std::mem::replace(&mut self.announced, link) != link {
             // Ports that are one lead to the same neighbours.
-            if self.role == Role::Alone {
+            if !self.role.is_member() {
                 station.neighbours.forget();
             }
             self.unannounced = link.map(|_| 0);
@@ -324,14 +332,12 @@ impl EthernetReceiver {
         self.unannounced = (!taken).then_some(now + RETRY);
         if taken {
             station.neighbours.ask_anew(now, &mut |frame: &[u8]| self.out.say(frame));
-            if self.role != Role::Standby {
-                self.groups.announce(now, &mut |frame: &[u8]| self.out.say(frame));
-            }
+            self.groups.announce(now, &mut |frame: &[u8]| self.out.say(frame));
         }
     }
 
     fn ask_again(&mut self) {
-        if self.alarm.rings() && self.role != Role::Standby {
+        if self.alarm.rings() && self.role.speaks() {
             let now = now_ns();
             lock(&self.station).neighbours.run(now, &mut |frame: &[u8]| self.out.say(frame));
             self.groups.run(now, &mut |frame: &[u8]| self.out.say(frame));
@@ -345,13 +351,16 @@ impl EthernetReceiver {
         let found = station.has_found().then(now_ns);
         let changed = (self.announced != self.found_by()).then(now_ns);
         let asks = [station.neighbours.due(), self.groups.due()];
-        let asks = asks.into_iter().flatten().filter(|_| self.role != Role::Standby).min();
+        let asks = asks.into_iter().flatten().filter(|_| self.role.speaks()).min();
         let all = [asks, self.out.wire.due(), self.unannounced, changed, found];
         let due = all.into_iter().flatten().min();
         due.into_iter().for_each(|due| self.alarm.set(due));
     }
 }
 
+#[cfg(test)]
+#[path = "role_tests.rs"]
+mod role_tests;
 #[cfg(test)]
 #[path = "ethernet_tests.rs"]
 pub(super) mod tests;

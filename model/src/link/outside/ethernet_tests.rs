@@ -25,12 +25,12 @@ pub fn expect_ready(all: Vec<(BorrowedFd<'_>, PollFlags)>, seconds: i64, instead
     assert_ne!(poll(&mut entries, Some(&limit)), Ok(0), "{instead}");
 }
 
-const PORT: PortId = PortId { card: 0, port: 0 };
+pub const PORT: PortId = PortId { card: 0, port: 0 };
 /// Bytes of payload in each frame.
 const PAYLOAD: usize = 4096;
 
 /// A medium: what becomes of frames that are sent, and what comes.
-struct Scripted<S, R>(S, R);
+pub struct Scripted<S, R>(S, R);
 
 impl<S, R> Wire for Scripted<S, R>
 where
@@ -51,7 +51,7 @@ where
 }
 
 /// A port of such a medium.
-fn port<S, R>(send: S, receive: R) -> Opened
+pub fn port<S, R>(send: S, receive: R) -> Opened
 where
     Scripted<S, R>: Wire + 'static,
 {
@@ -60,7 +60,7 @@ where
 }
 
 /// Nothing comes.
-fn nothing(_: &mut [u8]) -> io::Result<Option<usize>> {
+pub fn nothing(_: &mut [u8]) -> io::Result<Option<usize>> {
     Ok(None)
 }
 
@@ -77,7 +77,7 @@ fn noting() -> (Opened, Arc<Mutex<Vec<u32>>>) {
 }
 
 /// Receives all that has come.
-fn receive_all(opened: &mut Opened, arrivals: &mut Arrivals) {
+pub fn receive_all(opened: &mut Opened, arrivals: &mut Arrivals) {
     while opened.receiver.receive(PORT, arrivals).expect("no error") {}
 }
 
@@ -134,7 +134,7 @@ fn what_is_given_without_end_is_lost_in_the_end() {
 
 /// Whether a frame tells of a group of IPv6 that the port receives: the first header behind that of IPv6 is of hop-by-hop options,
 /// for MLD.
-fn is_membership(frame: &[u8]) -> bool {
+pub fn is_membership(frame: &[u8]) -> bool {
     frame[12..14] == [0x86, 0xdd] && frame[20] == 0 && frame[54] == 58
 }
 

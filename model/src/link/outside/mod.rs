@@ -66,6 +66,6 @@ pub(crate) use outbox::Outbox;
 pub use question::{ask, Answer};
 pub use reading::FRESH;
 pub use spec::{MediumSpec, PortSpec, PortSpecError};
-pub use station::Shared;
+pub use station::SharedStation;
 pub use tap::{open_tap, tap_name};
 pub use udp_reader::Reader;

@@ -7,7 +7,7 @@ use rustix::event::PollFlags;
 
 use super::area::{Role, Setting};
 use super::arrivals::Arrivals;
-use super::station::Shared;
+use super::station::SharedStation;
 use crate::address::Gid;
 use crate::gids::GidEntry;
 use crate::packet::PortId;
@@ -57,12 +57,12 @@ pub trait Receiver: Send {
     }
 
     /// Who the port is on its link, if it carries Ethernet frames.
-    fn station(&self) -> Option<Shared> {
+    fn station(&self) -> Option<SharedStation> {
         None
     }
 
-    /// The port has this role from now on; a member is who the first of its card's ports is.
-    fn play(&mut self, _role: Role, _first: &Shared) -> io::Result<()> {
+    /// The port has this role from now on; a member is who the first of its card's ports is. After an error it has its old one.
+    fn set_role(&mut self, _role: Role, _first: Option<&SharedStation>) -> io::Result<()> {
         Ok(())
     }
 

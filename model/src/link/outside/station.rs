@@ -23,24 +23,17 @@ pub(super) struct Host {
     pub gids: Vec<GidEntry>,
     /// The largest path MTU that passes.
     pub mtu: u32,
-    /// Nobody else answers the neighbours' questions for these addresses.
-    pub answers: bool,
 }
 
 impl Host {
     /// A host of its own on the link.
     pub fn own((port, guids): (PortId, Guids), mtu: u32) -> Host {
-        Host {
-            mac: guids.mac(port),
-            gids: own_gids(guids, port).map(GidEntry::new).to_vec(),
-            mtu,
-            answers: true,
-        }
+        Host { mac: guids.mac(port), gids: own_gids(guids, port).map(GidEntry::new).to_vec(), mtu }
     }
 }
 
 /// That of several ports, perhaps.
-pub type Shared = Arc<Mutex<Station>>;
+pub type SharedStation = Arc<Mutex<Station>>;
 
 /// A host on a link.
 pub struct Station {
