@@ -89,7 +89,8 @@ fn outlives_a_cable(mode: &str) {
     let said = in_own_network(&script, directory.path(), 3 * LIMIT);
     let counters: Vec<u64> =
         said.lines().filter_map(|line| line.split_once("_packets:")?.1.parse().ok()).collect();
-    assert!(counters.len() == 4 && counters.iter().all(|&packets| packets >= 500), "{said}");
+    // An acknowledgement is for several packets.
+    assert!(counters.len() == 4 && counters.iter().all(|&packets| packets >= 50), "{said}");
 }
 
 #[test]
