@@ -16,8 +16,10 @@ use crate::abi::info::{
     DescLim, DevInfo, PortConf, KEEPS_RULES, MAKES_QUEUES, RX_CHECKSUMS, RX_HASH, RX_KEEP_CRC, RX_SCATTER,
     RX_VLAN_FILTER, RX_VLAN_STRIP, SPEED_10G, TX_CHECKSUMS, TX_MULTI_SEGS, TX_TCP_TSO, TX_VLAN_INSERT,
 };
+use crate::abi::release::layout;
 use crate::abi::rte_eth_dev_callback_process;
 use crate::dev::{calls, with, Dev};
+use crate::kinds::PACKET_TYPES;
 use crate::slots::OVERHEAD;
 use crate::spread::{ENTRIES, KINDS, RX_QUEUES};
 use crate::watch::Watch;
@@ -239,5 +241,28 @@ pub unsafe extern "C" fn counter_names<C: Card>(dev: *mut EthDev, list: *mut Xst
                 }
             }
         })
+    }
+}
+
+/// `dev_supported_ptypes_get`: a list that ends in zero, with its length where the release asks for it; null for a card that
+/// does not say what frames are.
+///
+/// # Safety
+/// Called by ethdev for a device of this driver; `count` is a place in releases that have it, and else anything.
+pub unsafe extern "C" fn packet_types<C: Card>(dev: *mut EthDev, count: *mut usize) -> *const u32 {
+    let mut knows = false;
+    // SAFETY: as the caller promises.
+    unsafe {
+        with::<C>(dev, "kinds of packets", |dev| {
+            knows = dev.port.device.features().contains(FeatureSet::FRAME_KIND);
+            Ok(())
+        });
+        if layout().counts_kinds {
+            *count = if knows { PACKET_TYPES.len() - 1 } else { 0 };
+        }
+    }
+    match knows {
+        true => PACKET_TYPES.as_ptr(),
+        false => std::ptr::null(),
     }
 }

@@ -1,13 +1,6 @@
 //! Kinds of packets (`rte_mbuf_ptype.h`): what the card says of a frame, as DPDK says it.
-#![allow(unsafe_code)]
 
-use driver::Card;
-use fpga_regs::regs::FeatureSet;
 use fpga_regs::FrameKind;
-
-use crate::abi::ethdev::EthDev;
-use crate::abi::release::layout;
-use crate::dev::with;
 
 /// `RTE_PTYPE_L2_ETHER`.
 pub const ETHER: u32 = 0x001;
@@ -25,7 +18,7 @@ pub const FRAGMENT: u32 = 0x300;
 pub const WHOLE: u32 = 0x600;
 
 /// All that there are, and their end.
-static KINDS: [u32; 8] = [ETHER, IPV4, IPV6, TCP, UDP, FRAGMENT, WHOLE, 0];
+pub static PACKET_TYPES: [u32; 8] = [ETHER, IPV4, IPV6, TCP, UDP, FRAGMENT, WHOLE, 0];
 
 /// The bits of `RTE_PTYPE_*` of a frame.
 #[inline]
@@ -40,28 +33,5 @@ pub fn packet_type(kind: FrameKind) -> u32 {
         FrameKind::IPV6_TCP => ETHER | IPV6 | TCP,
         FrameKind::IPV6_UDP => ETHER | IPV6 | UDP,
         _ => ETHER,
-    }
-}
-
-/// `dev_supported_ptypes_get`: a list that ends in zero, with its length where the release asks for it; null for a card that
-/// does not say what frames are.
-///
-/// # Safety
-/// Called by ethdev for a device of this driver; `count` is a place in releases that have it, and else anything.
-pub unsafe extern "C" fn supported<C: Card>(dev: *mut EthDev, count: *mut usize) -> *const u32 {
-    let mut knows = false;
-    // SAFETY: as the caller promises.
-    unsafe {
-        with::<C>(dev, "kinds of packets", |dev| {
-            knows = dev.port.device.features().contains(FeatureSet::FRAME_KIND);
-            Ok(())
-        });
-        if layout().counts_kinds {
-            *count = if knows { KINDS.len() - 1 } else { 0 };
-        }
-    }
-    match knows {
-        true => KINDS.as_ptr(),
-        false => std::ptr::null(),
     }
 }

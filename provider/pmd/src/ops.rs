@@ -16,7 +16,6 @@ use crate::dev::{calls, with};
 use crate::flow;
 use crate::hash;
 use crate::info;
-use crate::kinds;
 use crate::port::Port;
 use crate::queues;
 use crate::rx::{self, RxQueue};
@@ -272,7 +271,7 @@ impl EthDevOps {
             dev_infos_get: Some(info::infos::<C>),
             rxq_info_get: Some(queues::rx_info::<C>),
             txq_info_get: Some(queues::tx_info::<C>),
-            dev_supported_ptypes_get: Some(kinds::supported::<C>),
+            dev_supported_ptypes_get: Some(info::packet_types::<C>),
             vlan_filter_set: Some(vlan_filter_set::<C>),
             vlan_strip_queue_set: Some(vlan_strip_queue_set::<C>),
             vlan_offload_set: Some(vlan_offload_set::<C>),

@@ -89,7 +89,8 @@ fn outlives_a_cable(mode: &str) {
     let said = in_own_network(&script, directory.path(), 3 * LIMIT);
     let counters: Vec<u64> =
         said.lines().filter_map(|line| line.split_once("_packets:")?.1.parse().ok()).collect();
-    assert!(counters.len() == 4 && counters.iter().all(|&packets| packets >= 500), "{said}");
+    // An acknowledgement is for several packets.
+    assert!(counters.len() == 4 && counters.iter().all(|&packets| packets >= 50), "{said}");
 }
 
 #[test]
@@ -196,12 +197,18 @@ fn a_member_of_a_group_gets_each_datagram_once() {
         ip link set bridge type bridge mcast_snooping 0
         "$VERBENA" run -q --net two --port 1=packet:cable3 -- timeout 60 mckey -m 239.1.2.3 -b 198.18.0.2 -s -C 20 >other 2>&1 ||
             { cat out other; false; }
-        sleep 0.5
-        "$VERBENA" run -q --net one -- grep -H . /sys/class/infiniband/verbena0/ports/1/counters/multicast_rcv_packets
+        received() { "$VERBENA" run -q --net one -- cat /sys/class/infiniband/verbena0/ports/1/counters/multicast_rcv_packets; }
+        until [ $(received) -ge 20 ]; do
+            [ $SECONDS -lt 90 ] || { received; cat out; false; }
+            sleep 0.1
+        done
+        # The files are written at times.
+        sleep 2
+        echo "received: $(received)"
         kill $(cat pid)
     "#;
     let said = in_own_network(&[TWO_KERNELS, BRIDGE, script].concat(), directory.path(), 2 * LIMIT);
-    let received = said.lines().find_map(|line| line.split_once("multicast_rcv_packets:")?.1.parse().ok());
+    let received = said.lines().find_map(|line| line.split_once("received: ")?.1.parse().ok());
     assert_eq!(received, Some(20), "{said}");
 }
 

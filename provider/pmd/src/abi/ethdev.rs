@@ -304,7 +304,7 @@ pub struct EthDevOps {
     /// How a transmit queue was made.
     pub txq_info_get: Option<unsafe extern "C" fn(*mut EthDev, u16, *mut TxqInfo)>,
     pub(crate) gap_216: [usize; 3],
-    /// The kinds of packets that it tells: see [`supported`](crate::kinds::supported).
+    /// The kinds of packets that it tells: see [`packet_types`](crate::info::packet_types).
     pub dev_supported_ptypes_get: Option<unsafe extern "C" fn(*mut EthDev, *mut usize) -> *const u32>,
     pub(crate) gap_248: [usize; 1],
     /// Receives frames with this VLAN tag, or does not.
