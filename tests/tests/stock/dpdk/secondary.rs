@@ -230,8 +230,10 @@ pub fn a_late_answer_is_not_that_of_the_next_question() {
     other.types("show rxq info 0 0\nshow port stats 0\nshow port stats 0");
     let starts = ["--stats", "--show-port"]
         .map(|what| secondary(&net, &receiver, "dpdk-proc-info", &["--no-pci", "--", what]));
-    // The next question is on its way, too.
     other.expect("DPDK's primary process does not answer");
+    // The next question, which has five seconds, is on its way when the answer to the first one comes.
+    other.expect_that("it goes no further", |said| said[before..].contains("testpmd> show port stats 0"));
+    std::thread::sleep(Duration::from_millis(500));
     drop(still);
     other.expect_that("it does not get its own answers", |said| said[before..].matches(&right).count() == 2);
     // There is no pool, but who looks at its name finds an empty one.
