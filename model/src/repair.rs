@@ -13,7 +13,7 @@ pub(crate) fn repair(guard: &Guard<'_>, world: &mut World, env: &mut impl Env) {
     guard.recovery_begins();
     repair_part(guard, world, ALL, env);
     world.manager(env).recover();
-    // The dead may have changed a link, without all that follows from that.
+    // The dead may have changed a link, without all that follows from that. Programs see it, but get no event.
     for card in 0..world.count() as usize {
         world.cards[card].with_links(env, |_, _| {});
     }
