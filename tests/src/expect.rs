@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use driver::{AttrMask, Card, Device, QpAttr, Wc};
+use driver::{AttrMask, Card, Device, QpAttr, SendWr, Wc};
 use fpga_regs::{Access, CqeStatus, QpState};
 
-use crate::{join, Net, Options, Peer, TestCard};
+use crate::{join, wait_for, Net, Options, Peer, TestCard};
 
 /// A peer on a modelled card, however the tests reach it.
 pub type Side = Peer<TestCard>;
@@ -65,6 +65,15 @@ impl<C: Card> Peer<C> {
     pub fn to(&self, state: QpState) {
         let attr = QpAttr { state, ..Default::default() };
         self.qp.modify(&attr, AttrMask::STATE).unwrap_or_else(|e| panic!("to {state}: {e}"));
+    }
+
+    /// Posts a chain, and waits until the card has sent this many packets, so has begun what they are of:
+    /// in SQD it begins no request, though it was posted before (IB spec 10.3.1).
+    pub fn post_begun(&self, wrs: &[SendWr<'_>], packets: u64) {
+        let sent = || self.counter("TX_PACKETS");
+        let before = sent();
+        self.post(wrs);
+        wait_for("the requests are not begun", || sent() - before >= packets);
     }
 
     /// Moves from RTS to SQD and asks for the drained event.

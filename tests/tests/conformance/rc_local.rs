@@ -84,7 +84,7 @@ fn an_error_behind_a_local_operation_behind_a_read_ends_the_qp() {
 fn a_queue_that_ends_with_a_local_operation_is_drained() {
     on_one_and_two_cards(small(), |x, y| {
         let sge = [x.sge(0, 8)];
-        x.post(&[x.remote(1, WqeOpcode::READ, &sge, y, 0), x.wr(2, WqeOpcode::NOP, &[])]);
+        x.post_begun(&[x.remote(1, WqeOpcode::READ, &sge, y, 0), x.wr(2, WqeOpcode::NOP, &[])], 1);
         x.drain();
         expect_async(&x.device, EventKind::SQ_DRAINED, x.qp.qpn());
         x.expect(1);

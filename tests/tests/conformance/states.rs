@@ -64,7 +64,8 @@ fn requests_under_way_are_finished_before_the_queue_is_drained() {
         x.buffer.pattern(1);
         let sge = [x.sge(0, 5000)];
         // The first waits for a receive; both were sent.
-        x.post(&[x.wr(1, WqeOpcode::SEND, &sge), x.remote(2, WqeOpcode::WRITE, &sge, y, 50_000)]);
+        let write = x.remote(2, WqeOpcode::WRITE, &sge, y, 50_000);
+        x.post_begun(&[x.wr(1, WqeOpcode::SEND, &sge), write], 10);
         x.drain();
         expect_no_event(&x.device);
         assert!(x.qp.query().expect("a query").sq_draining, "the QP says that it drains");
@@ -90,7 +91,7 @@ fn the_wish_for_the_drained_event_is_the_value_and_outlives_other_changes() {
         let sge = [x.sge(0, 8)];
         for wish in [false, true] {
             // Waits for a receive.
-            x.post(&[x.wr(1, WqeOpcode::SEND, &sge)]);
+            x.post_begun(&[x.wr(1, WqeOpcode::SEND, &sge)], 1);
             let attr = QpAttr { state: QpState::SQD, en_sqd_async_notify: wish, ..Default::default() };
             x.qp.modify(&attr, AttrMask::STATE | AttrMask::EN_SQD_ASYNC_NOTIFY).expect("SQD");
             let attr = QpAttr { state: QpState::SQD, retry_cnt: 6, ..Default::default() };
@@ -117,7 +118,7 @@ fn a_time_out_in_sqd_resends_what_was_sent() {
         let wrs: Vec<_> =
             (0..6).map(|n| x.remote(n as u64, WqeOpcode::WRITE, &sges[n], y, n * 10_000)).collect();
         let before = x.counter("ACK_TIMEOUTS");
-        x.post(&wrs);
+        x.post_begun(&wrs, 18);
         x.drain();
         wait_for("no time-out", || x.counter("ACK_TIMEOUTS") > before);
         expect_no_event(&x.device);

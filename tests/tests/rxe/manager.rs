@@ -87,7 +87,7 @@ fn the_same_connections_to_the_bit() {
     let program = programs()[1].to_str().expect("a plain path");
     let families = [false, true].map(|v6| beside.addresses(v6));
     let owner = beside.rxe.machine().good(&format!("manager owner {}", families[0].1), SHORT);
-    assert_eq!(owner, format!("{}: rxe0 port 1\n", families[0].1));
+    assert_eq!(owner, format!("{}: rxe0 port 1\nto itself: rxe0 port 1\n", families[0].1));
     // Errors without a peer.
     for ((ours, theirs), (nobody, foreign)) in
         families.iter().zip([("198.18.0.77", "203.0.113.7"), ("fe80::77", "2001:db8::1")])
