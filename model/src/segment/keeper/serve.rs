@@ -233,6 +233,10 @@ impl Keeper {
     }
 
     fn welcome(&mut self, index: usize, hello: Hello) -> bool {
+        // Who holds the net comes before programs that look for the file.
+        if hello.kind == Kind::Hold && self.listener.removed {
+            return false;
+        }
         let connection = &self.clients[index].connection;
         let me = rustix::process::geteuid().as_raw();
         let (verdict, role, pid) = match peer(connection) {

@@ -84,6 +84,20 @@ fn a_keeper_that_nobody_calls_ends() {
     assert!(begin.elapsed() < Duration::from_secs(20));
 }
 
+/// A program that is started on a net comes to it by its path.
+#[test]
+fn a_keeper_without_a_path_is_not_held() {
+    let net = Net::start_with(|options| options.on_alone = Box::new(|_, _| true));
+    // The way of who found the file before it was removed.
+    let before = net.directory.path().join("before");
+    std::fs::hard_link(net.socket(), &before).unwrap();
+    drop(net.attach());
+    assert!(eventually(|| !net.socket().exists()), "it does not end");
+    let held = Segment::hold(&before);
+    assert!(matches!(held, Err(AttachError::Closed(_) | AttachError::NoKeeper(_))), "{held:?}");
+    net.finish();
+}
+
 #[test]
 fn one_keeper_for_a_path() {
     let (net, member) = Net::joined();
