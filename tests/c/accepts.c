@@ -48,15 +48,11 @@ static void inline_room(struct ibv_context *context)
         struct ibv_qp_cap cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = sges, .max_recv_sge = 1 };
         CHECK(!ibv_destroy_qp(make(&side, IBV_QPT_UD, cap, &ud)));
         ibv_destroy_qp(side.qp);
-        side.qp = make(&side, IBV_QPT_RC, cap, &rc);
+        take_qp(&side, make(&side, IBV_QPT_RC, cap, &rc));
         CHECK(rc >= 16u * sges && ud >= 16u * sges);
-        side.address.qpn = side.qp->qp_num;
-        struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT };
-        CHECK(!advance(side.qp, attr));
-        attr.qp_state = IBV_QPS_RESET;
+        struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
         CHECK(!ibv_modify_qp(peer.qp, &attr, IBV_QP_STATE));
-        attr.qp_state = IBV_QPS_INIT, attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-        CHECK(!advance(peer.qp, attr));
+        take_qp(&peer, peer.qp);
         connect_pair(&side, &peer);
         char text[1024];
         memset(text, 'a' + sges, sizeof text);
@@ -66,8 +62,7 @@ static void inline_room(struct ibv_context *context)
                 .wr_id = sges, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
                 .send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE,
             };
-            wr.wr.rdma.remote_addr = peer.address.addr;
-            wr.wr.rdma.rkey = peer.address.rkey;
+            aim(&wr, peer.address.addr, peer.address.rkey, 0);
             CHECK(!!ibv_post_send(side.qp, &wr, &bad) == over);
         }
         expect(&side, sges);
@@ -79,10 +74,8 @@ static void inline_room(struct ibv_context *context)
 static void datagrams(struct ibv_context *context)
 {
     struct side side = make_side(context, NULL, 4096);
-    struct ibv_qp_cap cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 };
-    uint32_t room;
-    struct ibv_qp *qp = make(&side, IBV_QPT_UD, cap, &room);
-    make_ready(qp, 0x11111111);
+    struct ibv_qp *qp = new_qp(side.pd, IBV_QPT_UD, side.cq, side.cq, 4);
+    make_ready(qp, QKEY);
     /* GID 0 is an IPv6 address, GID 1 an IPv4 address. */
     for (int index = 0; index <= 1; index++) {
         struct ibv_ah_attr way = {
@@ -95,7 +88,7 @@ static void datagrams(struct ibv_context *context)
         post_receive(qp, 1, side.mr, side.buffer, 2048);
         struct ibv_sge from = { .addr = (uintptr_t)side.buffer + 2048, .length = 64, .lkey = side.mr->lkey };
         struct ibv_send_wr *bad, wr = { .wr_id = 2, .sg_list = &from, .num_sge = 1, .opcode = IBV_WR_SEND };
-        wr.wr.ud.ah = ah, wr.wr.ud.remote_qpn = qp->qp_num, wr.wr.ud.remote_qkey = 0x11111111;
+        aim_datagram(&wr, ah, qp->qp_num, QKEY);
         CHECK(!ibv_post_send(qp, &wr, &bad));
         struct ibv_wc wc = completion(side.cq, 10);
         CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV && wc.wc_flags & IBV_WC_GRH);

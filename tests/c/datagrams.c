@@ -150,11 +150,12 @@ static void client(const char *path)
     int fd = rendezvous(1, path);
     struct address theirs;
     char ready;
-    CHECK(recv(fd, &theirs, sizeof theirs, MSG_WAITALL) == sizeof theirs);
+    hear(fd, &theirs, sizeof theirs);
     struct ibv_ah *ah = way_to(&own, &theirs);
     for (int n = 0; n < PLACES; n++)
         give(BACK + n);
-    CHECK(write(fd, &own.address, sizeof own.address) == sizeof own.address && read(fd, &ready, 1) == 1);
+    tell(fd, &own.address, sizeof own.address);
+    hear(fd, &ready, 1);
     say("at work");
     uint32_t posted = 0, sent = 0, back = 0, until = 0;
     int looks = 0, looking = 0;

@@ -48,12 +48,9 @@ static void in_use(void)
 /* A queue pair that is in a multicast group stays; and it leaves no group that it is not in. */
 static void in_a_group(void)
 {
-    struct ibv_qp_init_attr init = {
-        .send_cq = side.cq, .recv_cq = side.cq, .cap = { .max_recv_wr = 1, .max_recv_sge = 1 }, .qp_type = IBV_QPT_UD,
-    };
-    struct ibv_qp *qp = ibv_create_qp(side.pd, &init);
+    struct ibv_qp *qp = new_qp(side.pd, IBV_QPT_UD, side.cq, side.cq, 1);
     union ibv_gid group = { .raw = { 0xff, 0x0e, [15] = 7 } }, other = { .raw = { 0xff, 0x0e, [15] = 8 } };
-    CHECK(qp && ibv_detach_mcast(qp, &group, 0) == EINVAL);
+    CHECK(ibv_detach_mcast(qp, &group, 0) == EINVAL);
     CHECK(!ibv_attach_mcast(qp, &group, 0) && !ibv_attach_mcast(qp, &group, 0));
     CHECK(ibv_detach_mcast(qp, &other, 0) == EINVAL && ibv_destroy_qp(qp) == EBUSY);
     CHECK(!ibv_detach_mcast(qp, &group, 0) && !ibv_destroy_qp(qp));

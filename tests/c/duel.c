@@ -3,11 +3,10 @@
  * duel CARD TCP-PORT HOST SECONDS [child]: the server's host is `-`. QP time-out 10 (4.2 ms), 4
  * retries. With `child` it forks one, which lives on. Says `connected`, then works for SECONDS (0: for ever). When a request fails: what its status
  * was, that all others were flushed in order, and when: without what, since the last success, this thread was ready and not run. */
-#include "rig.h"
+#include "rendezvous.h"
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <sys/socket.h>
 
 enum { BYTES = 1 << 16, OUTSTANDING = 16, TIMEOUT = 10, RETRIES = 4 };
 
@@ -31,8 +30,8 @@ static int meet(int port, const char *host)
 
 static void exchange(int fd, const void *mine, void *theirs, size_t bytes)
 {
-    CHECK(write(fd, mine, bytes) == (ssize_t)bytes);
-    CHECK(recv(fd, theirs, bytes, MSG_WAITALL) == (ssize_t)bytes);
+    tell(fd, mine, bytes);
+    hear(fd, theirs, bytes);
 }
 
 /* For how many seconds this thread was ready and not run, in all. */

@@ -168,13 +168,8 @@ static void client(const struct side *side, struct known *known)
 int main(int argc, char **argv)
 {
     CHECK(argc == 4);
-    struct side side = { .bytes = FRAMES * ROOM };
-    side.context = open_device(argv[2]);
-    CHECK(side.pd = ibv_alloc_pd(side.context));
-    CHECK(side.cq = ibv_create_cq(side.context, 2 * FRAMES, NULL, NULL, 0));
-    side.buffer = mmap(NULL, side.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(side.buffer != MAP_FAILED);
-    CHECK(side.mr = ibv_reg_mr(side.pd, (void *)side.buffer, side.bytes, IBV_ACCESS_LOCAL_WRITE));
+    struct side side = make_side(open_device(argv[2]), NULL, FRAMES * ROOM);
+    CHECK(!ibv_destroy_qp(side.qp) && !ibv_resize_cq(side.cq, 2 * FRAMES));
     side.qp = plain_raw(side.pd, side.cq, FRAMES);
     if (strcmp(argv[1], "hub"))
         client(&side, shared(argv[3], 0));

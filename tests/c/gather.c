@@ -22,11 +22,9 @@ int main(void)
         .cap = { .max_send_wr = CHAIN, .max_recv_wr = 1, .max_send_sge = 2, .max_recv_sge = 1 },
         .qp_type = IBV_QPT_RC,
     };
-    CHECK(!ibv_destroy_qp(from.qp));
-    CHECK(from.qp = ibv_create_qp(from.pd, &init));
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT };
-    CHECK(!advance(from.qp, attr));
-    from.address.qpn = from.qp->qp_num;
+    struct ibv_qp *qp = ibv_create_qp(from.pd, &init);
+    CHECK(qp && !ibv_destroy_qp(from.qp));
+    take_qp(&from, qp);
     connect_pair(&from, &to);
     memset((void *)from.buffer, 1, BYTES);
     static struct ibv_send_wr wrs[CHAIN];
@@ -42,8 +40,7 @@ int main(void)
                 .wr_id = i, .next = i + 1 < count ? &wrs[i + 1] : NULL, .sg_list = sges, .num_sge = 2, .opcode = IBV_WR_RDMA_WRITE,
                 .send_flags = i + 1 < count ? 0 : IBV_SEND_SIGNALED,
             };
-            wrs[i].wr.rdma.remote_addr = to.address.addr;
-            wrs[i].wr.rdma.rkey = to.address.rkey;
+            aim(&wrs[i], to.address.addr, to.address.rkey, 0);
         }
         struct ibv_send_wr *bad;
         CHECK(!ibv_post_send(from.qp, wrs, &bad));

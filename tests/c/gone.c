@@ -1,22 +1,12 @@
 /* The memory of the other side goes while it is registered: its file is cut, or its process is killed.
  *
  * gone cut|killed read|write */
-#include "rig.h"
+#include "rendezvous.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 
 enum { BYTES = 1 << 20 };
-
-static void tell(int pipe, const void *what, size_t bytes)
-{
-    CHECK(write(pipe, what, bytes) == (ssize_t)bytes);
-}
-
-static void hear(int pipe, void *what, size_t bytes)
-{
-    CHECK(read(pipe, what, bytes) == (ssize_t)bytes);
-}
 
 /* A side whose buffer is a file. */
 static void other(int in, int out)

@@ -217,12 +217,13 @@ static void client(struct side *side, const char *path)
     struct address theirs;
     uint32_t me;
     char ready;
-    CHECK(recv(fd, &me, sizeof me, MSG_WAITALL) == sizeof me && recv(fd, &theirs, sizeof theirs, MSG_WAITALL) == sizeof theirs);
-    CHECK(write(fd, &side->address, sizeof side->address) == sizeof side->address);
+    hear(fd, &me, sizeof me);
+    hear(fd, &theirs, sizeof theirs);
+    tell(fd, &side->address, sizeof side->address);
     connect_side(side, &theirs, 12, 7);
     for (int n = 0; n < PLACES; n++)
         post_receive(side->qp, 2ull << 32, side->mr, side->buffer + (BACK + n) * ROOM, ROOM);
-    CHECK(read(fd, &ready, 1) == 1);
+    hear(fd, &ready, 1);
     say("at work");
     uint32_t posted = 0, back = 0, done = 0;
     while (!stopped || done < posted * 3 || back < posted) {
@@ -233,7 +234,7 @@ static void client(struct side *side, const char *path)
             sges[1] = sges[0];
             sges[1].addr += READ * ROOM;
             struct ibv_send_wr wr = { .wr_id = 3ull << 32, .sg_list = &sges[0], .num_sge = 1, .send_flags = IBV_SEND_SIGNALED }, *bad;
-            wr.wr.rdma.remote_addr = theirs.addr + posted % PLACES * ROOM, wr.wr.rdma.rkey = theirs.rkey;
+            aim(&wr, theirs.addr + posted % PLACES * ROOM, theirs.rkey, 0);
             wr.opcode = IBV_WR_RDMA_WRITE;
             CHECK(!ibv_post_send(side->qp, &wr, &bad));
             wr.opcode = IBV_WR_RDMA_READ, wr.sg_list = &sges[1], wr.wr_id = 4ull << 32 | posted;

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "rig.h"
 
-enum { BYTES = 65536, ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
+enum { BYTES = 65536 };
 
 static struct ibv_context *context;
 
@@ -59,10 +59,9 @@ static void null_regions(void)
         .cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 3, .max_recv_sge = 1 },
     };
     struct side c = *a, d = make_side(context, a, BYTES);
-    CHECK(c.qp = ibv_create_qp(a->pd, &init));
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT };
-    CHECK(!advance(c.qp, attr));
-    c.address.qpn = c.qp->qp_num;
+    struct ibv_qp *qp = ibv_create_qp(a->pd, &init);
+    CHECK(qp);
+    take_qp(&c, qp);
     connect_pair(&c, &d);
     memset((void *)a->buffer, 'y', BYTES);
     memset((void *)d.buffer, 'z', BYTES);
@@ -101,8 +100,7 @@ static void on_demand(void)
     CHECK(card.odp_caps.general_caps == (IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT));
     struct pair pair = connect_two();
     struct side *a = &pair.a, *b = &pair.b;
-    char *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(memory != MAP_FAILED);
+    char *memory = new_pages(BYTES);
     memset(memory, 'o', BYTES);
     struct ibv_mr *mr = ibv_reg_mr(b->pd, memory, BYTES, ACCESS | IBV_ACCESS_ON_DEMAND);
     CHECK(mr);
@@ -140,8 +138,7 @@ static void on_demand(void)
     CHECK(!ibv_advise_mr(b->pd, 0, 0, &other, 1) && ibv_advise_mr(b->pd, 1, 0, &other, 1) == EPERM);
     CHECK(!ibv_dereg_mr(readable));
     /* What is advised is there. */
-    char *fresh = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(fresh != MAP_FAILED);
+    char *fresh = new_pages(BYTES);
     struct ibv_mr *all = ibv_reg_mr(b->pd, NULL, SIZE_MAX, ACCESS | IBV_ACCESS_ON_DEMAND);
     CHECK(all);
     sge.addr = (uintptr_t)fresh, sge.lkey = all->lkey;
@@ -167,9 +164,9 @@ static void changed(void)
 {
     struct pair pair = connect_two();
     struct side *a = &pair.a, *b = &pair.b;
-    char *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *memory = new_pages(BYTES);
     struct ibv_pd *other = ibv_alloc_pd(context);
-    CHECK(memory != MAP_FAILED && other);
+    CHECK(other);
     uint32_t lkey = b->mr->lkey, rkey = b->mr->rkey;
     uint64_t at = (uintptr_t)memory;
     memset((void *)a->buffer, 'r', BYTES);

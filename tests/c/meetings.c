@@ -62,16 +62,12 @@ static void prepare(struct connection *c)
     CHECK(!rdma_create_qp(c->id, NULL, &attr));
     c->mr = ibv_reg_mr(c->id->pd, c->buffer, BYTES, IBV_ACCESS_LOCAL_WRITE);
     CHECK(c->mr);
-    struct ibv_sge sge = { .addr = (uintptr_t)c->buffer, .length = BYTES, .lkey = c->mr->lkey };
-    struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
-    CHECK(!ibv_post_recv(c->id->qp, &wr, &bad));
+    post_receive(c->id->qp, 0, c->mr, c->buffer, BYTES);
 }
 
 static void send_message(struct connection *c)
 {
-    struct ibv_sge sge = { .addr = (uintptr_t)c->buffer, .length = BYTES, .lkey = c->mr->lkey };
-    struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
-    CHECK(!ibv_post_send(c->id->qp, &wr, &bad));
+    post_message(c->id->qp, 0, c->mr, c->buffer, BYTES);
 }
 
 /* Waits for one completion, and says of what. */

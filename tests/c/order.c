@@ -55,18 +55,12 @@ static struct ibv_qp *make_qp(struct side *side, struct ibv_srq *of, enum ibv_qp
     return qp;
 }
 
-static void connect_qp(struct ibv_qp *qp, const struct side *peer, uint32_t number)
+static void connect_to(struct ibv_qp *qp, const struct side *peer, uint32_t number)
 {
     int rc = qp->qp_type == IBV_QPT_RC;
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | (rc ? IBV_ACCESS_REMOTE_READ : 0) };
     CHECK(!advance(qp, attr));
-    attr = (struct ibv_qp_attr){
-        .qp_state = IBV_QPS_RTR, .path_mtu = PATH_MTU, .dest_qp_num = number, .max_dest_rd_atomic = 4, .min_rnr_timer = 1,
-        .ah_attr = path_to(peer->address.gid),
-    };
-    CHECK(!advance(qp, attr));
-    attr.qp_state = IBV_QPS_RTS, attr.timeout = 18, attr.retry_cnt = 7, attr.rnr_retry = 7, attr.max_rd_atomic = 4;
-    CHECK(!advance(qp, attr));
+    connect_qp(qp, number, peer->address.gid, 18, 7);
 }
 
 /* Posts the next message, unless another thread does, or too many are on their way. */
@@ -86,7 +80,7 @@ static void post_next(int q)
             .wr_id = (uint64_t)q << 32 | number, .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED, .imm_data = number,
             .opcode = is_send(number) ? IBV_WR_SEND_WITH_IMM : reads ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
         }, *bad;
-        wr.wr.rdma.remote_addr = (uintptr_t)far.buffer + place(q, number), wr.wr.rdma.rkey = far.mr->rkey;
+        aim(&wr, (uintptr_t)far.buffer + place(q, number), far.mr->rkey, 0);
         CHECK(!ibv_post_send(queue->qp, &wr, &bad));
         queue->posted++;
     }
@@ -193,7 +187,7 @@ int main(int argc, char **argv)
         *queue = (struct queue){ .qp = make_qp(&near, NULL, type), .peer = make_qp(&far, srq, type) };
         CHECK((queue->sent = calloc(messages, 1)) && (queue->received = calloc(messages, 1)));
         pthread_mutex_init(&queue->posting, NULL);
-        connect_qp(queue->qp, &far, queue->peer->qp_num), connect_qp(queue->peer, &near, queue->qp->qp_num);
+        connect_to(queue->qp, &far, queue->peer->qp_num), connect_to(queue->peer, &near, queue->qp->qp_num);
     }
     for (int n = 0; n < RECEIVES; n++)
         give(n);

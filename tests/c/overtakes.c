@@ -25,10 +25,8 @@ static void limit(void)
     struct ibv_srq *srq = ibv_create_srq(left.pd, &init);
     CHECK(srq);
     for (int n = 1; n <= RECEIVES; n++) {
-        struct ibv_sge sge = { .addr = (uintptr_t)left.buffer, .length = 64, .lkey = left.mr->lkey };
-        struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
         struct ibv_srq_attr attr = { .srq_limit = n };
-        CHECK(!ibv_post_srq_recv(srq, &wr, &bad));
+        post_shared_receive(srq, n, left.mr, left.buffer, 64);
         CHECK(!ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT));
         int event = next_event(left.context, 1);
         if (event >= 0)

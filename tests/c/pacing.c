@@ -53,9 +53,7 @@ static void stays(int ms)
 
 static void refuses(struct ibv_pd *pd, struct ibv_qp *qp, uint32_t most)
 {
-    struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD, .send_cq = sent, .recv_cq = sent, .cap = { .max_send_wr = 1, .max_send_sge = 1 } };
-    struct ibv_qp *ud = ibv_create_qp(pd, &init);
-    CHECK(ud);
+    struct ibv_qp *ud = new_qp(pd, IBV_QPT_UD, sent, sent, 1);
     make_ready(ud, 1);
     CHECK(limit(ud, 1000, 0, 0) == EINVAL);
     CHECK(!ibv_destroy_qp(ud));

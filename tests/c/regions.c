@@ -49,8 +49,7 @@ int main(int argc, char **argv)
     int few = atoi(argv[2]), many = atoi(argv[3]);
     struct ibv_context *context = open_device(argv[1]);
     CHECK(pd = ibv_alloc_pd(context));
-    all = mmap(NULL, (size_t)(many + COUNTED) * STRIDE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(all != MAP_FAILED);
+    all = new_pages((size_t)(many + COUNTED) * STRIDE);
     struct ibv_mr **mrs = calloc(many, sizeof *mrs);
     CHECK(mrs);
     double among[2][2];

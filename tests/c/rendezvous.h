@@ -1,4 +1,4 @@
-/* Two processes find each other by the name of a socket. */
+/* Two processes find each other by the name of a socket, and tell each other what they have to know. */
 #ifndef RENDEZVOUS_H
 #define RENDEZVOUS_H
 
@@ -26,6 +26,20 @@ static inline int rendezvous(int side, const char *path)
     snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
     CHECK(!connect(fd, (struct sockaddr *)&address, sizeof address));
     return fd;
+}
+
+static inline void tell(int fd, const void *what, size_t bytes)
+{
+    CHECK(write(fd, what, bytes) == (ssize_t)bytes);
+}
+
+static inline void hear(int fd, void *what, size_t bytes)
+{
+    for (size_t at = 0; at < bytes;) {
+        ssize_t count = read(fd, (char *)what + at, bytes - at);
+        CHECK(count > 0);
+        at += count;
+    }
 }
 
 #endif

@@ -12,29 +12,10 @@ static char source[CHAIN][LONGEST];
 static volatile uint64_t completed;
 static uint64_t rounds = 500;
 
-static struct ibv_qp *make_qp(struct ibv_pd *pd, struct ibv_cq *sends, struct ibv_cq *receives, enum ibv_qp_type type)
+static void connect_to(struct ibv_qp *qp, const struct ibv_qp *peer, union ibv_gid gid)
 {
-    struct ibv_qp_init_attr init = {
-        .send_cq = sends,
-        .recv_cq = receives,
-        .cap = { .max_send_wr = CHAIN, .max_recv_wr = 2 * CHAIN, .max_send_sge = 1, .max_recv_sge = 1 },
-        .qp_type = type,
-    };
-    struct ibv_qp *qp = ibv_create_qp(pd, &init);
-    CHECK(qp);
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = QKEY, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
-    CHECK(!advance(qp, attr));
-    return qp;
-}
-
-static void to_rts(struct ibv_qp *qp, uint32_t peer, union ibv_gid gid)
-{
-    struct ibv_qp_attr attr = {
-        .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer, .ah_attr = path_to(gid),
-    };
-    CHECK(!advance(qp, attr));
-    attr.qp_state = IBV_QPS_RTS;
-    CHECK(!advance(qp, attr));
+    CHECK(!advance(qp, (struct ibv_qp_attr){ .qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = QKEY }));
+    connect_qp(qp, peer->qp_num, gid, 0, 0);
 }
 
 /* Rewrites each buffer as soon as its message is complete. */
@@ -70,11 +51,11 @@ int main(int count, char **arguments)
     send_cq = ibv_create_cq(one, 2 * CHAIN, NULL, NULL, 0);
     struct ibv_cq *recv_cq = ibv_create_cq(other, 4 * CHAIN, NULL, NULL, 0);
     CHECK(unused && send_cq && recv_cq);
-    struct ibv_qp *x = make_qp(pd, send_cq, unused, type), *y = make_qp(pd2, recv_cq, recv_cq, type);
+    struct ibv_qp *x = new_qp(pd, type, send_cq, unused, CHAIN), *y = new_qp(pd2, type, recv_cq, recv_cq, 2 * CHAIN);
     union ibv_gid from, to;
     CHECK(!ibv_query_gid(one, PORT, GID_INDEX, &from) && !ibv_query_gid(other, PORT, GID_INDEX, &to));
-    to_rts(x, y->qp_num, to);
-    to_rts(y, x->qp_num, from);
+    connect_to(x, y, to);
+    connect_to(y, x, from);
     struct ibv_ah_attr ah_attr = path_to(to);
     struct ibv_ah *ah = ibv_create_ah(pd, &ah_attr);
     CHECK(ah);
@@ -95,11 +76,8 @@ int main(int count, char **arguments)
                 .wr_id = i, .next = i + 1 < CHAIN ? &wrs[i + 1] : NULL, .sg_list = &sges[i], .num_sge = 1,
                 .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
             };
-            if (ud) {
-                wrs[i].wr.ud.ah = ah;
-                wrs[i].wr.ud.remote_qpn = y->qp_num;
-                wrs[i].wr.ud.remote_qkey = QKEY;
-            }
+            if (ud)
+                aim_datagram(&wrs[i], ah, y->qp_num, QKEY);
         }
         CHECK(!ibv_post_send(x, wrs, &bad));
         for (int i = 0; i < CHAIN;) {

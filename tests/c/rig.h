@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 enum { GID_INDEX = 1, PORT = 1 };
+enum { ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
 
 /* A program may have others. */
 #ifndef DEPTH
@@ -21,6 +22,9 @@ enum { GID_INDEX = 1, PORT = 1 };
 #endif
 #ifndef PATH_MTU
 #define PATH_MTU IBV_MTU_1024
+#endif
+#ifndef RNR_RETRIES
+#define RNR_RETRIES 7
 #endif
 
 /* What the other side has to know. */
@@ -125,6 +129,36 @@ static inline int advance(struct ibv_qp *qp, struct ibv_qp_attr attr)
     return ibv_modify_qp(qp, &attr, mask);
 }
 
+/* A mapping of its own. */
+static inline void *new_pages(size_t bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(at != MAP_FAILED);
+    return at;
+}
+
+/* A queue pair in RESET, with so many places each way. */
+static inline struct ibv_qp *new_qp(struct ibv_pd *pd, enum ibv_qp_type type, struct ibv_cq *sends, struct ibv_cq *receives, uint32_t depth)
+{
+    struct ibv_qp_init_attr init = {
+        .send_cq = sends,
+        .recv_cq = receives,
+        .cap = { .max_send_wr = depth, .max_recv_wr = depth, .max_send_sge = 1, .max_recv_sge = 1 },
+        .qp_type = type,
+    };
+    struct ibv_qp *qp = ibv_create_qp(pd, &init);
+    CHECK(qp);
+    return qp;
+}
+
+/* Makes a queue pair that of a side, in INIT. */
+static inline void take_qp(struct side *side, struct ibv_qp *qp)
+{
+    CHECK(!advance(qp, (struct ibv_qp_attr){ .qp_state = IBV_QPS_INIT, .port_num = PORT, .qp_access_flags = ACCESS }));
+    side->qp = qp;
+    side->address.qpn = qp->qp_num;
+}
+
 /* A QP in INIT. It may share the context, PD and CQ of another side. */
 static inline struct side make_side(struct ibv_context *context, const struct side *share, size_t bytes)
 {
@@ -136,19 +170,9 @@ static inline struct side make_side(struct ibv_context *context, const struct si
         CHECK(side.channel = ibv_create_comp_channel(context));
         CHECK(side.cq = ibv_create_cq(context, 4 * DEPTH, NULL, side.channel, 0));
     }
-    side.buffer = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(side.buffer != MAP_FAILED);
-    int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-    CHECK(side.mr = ibv_reg_mr(side.pd, (void *)side.buffer, bytes, access));
-    struct ibv_qp_init_attr init = {
-        .send_cq = side.cq,
-        .recv_cq = side.cq,
-        .cap = { .max_send_wr = DEPTH, .max_recv_wr = DEPTH, .max_send_sge = 1, .max_recv_sge = 1 },
-        .qp_type = IBV_QPT_RC,
-    };
-    CHECK(side.qp = ibv_create_qp(side.pd, &init));
-    CHECK(!advance(side.qp, (struct ibv_qp_attr){ .qp_state = IBV_QPS_INIT, .port_num = PORT, .qp_access_flags = access }));
-    side.address.qpn = side.qp->qp_num;
+    side.buffer = new_pages(bytes);
+    CHECK(side.mr = ibv_reg_mr(side.pd, (void *)side.buffer, bytes, ACCESS));
+    take_qp(&side, new_qp(side.pd, IBV_QPT_RC, side.cq, side.cq, DEPTH));
     side.address.rkey = side.mr->rkey;
     side.address.addr = (uintptr_t)side.buffer;
     CHECK(!ibv_query_gid(context, PORT, GID_INDEX, &side.address.gid));
@@ -166,14 +190,7 @@ static inline void make_ready(struct ibv_qp *qp, uint32_t qkey)
 /* A raw packet queue pair in RTS, with so many places each way. */
 static inline struct ibv_qp *plain_raw(struct ibv_pd *pd, struct ibv_cq *cq, uint32_t depth)
 {
-    struct ibv_qp_init_attr init = {
-        .qp_type = IBV_QPT_RAW_PACKET,
-        .send_cq = cq,
-        .recv_cq = cq,
-        .cap = { .max_send_wr = depth, .max_recv_wr = depth, .max_send_sge = 1, .max_recv_sge = 1 },
-    };
-    struct ibv_qp *qp = ibv_create_qp(pd, &init);
-    CHECK(qp);
+    struct ibv_qp *qp = new_qp(pd, IBV_QPT_RAW_PACKET, cq, cq, depth);
     make_ready(qp, 0);
     return qp;
 }
@@ -196,23 +213,28 @@ static inline struct ibv_flow *rule_for(struct ibv_qp *qp, const uint8_t mac[6])
 }
 
 /* INIT to RTS. `timeout` is the exponent of the specification. */
-static inline void connect_side(struct side *side, const struct address *peer, int timeout, int retries)
+static inline void connect_qp(struct ibv_qp *qp, uint32_t peer, union ibv_gid gid, int timeout, int retries)
 {
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTR,
         .path_mtu = PATH_MTU,
-        .dest_qp_num = peer->qpn,
+        .dest_qp_num = peer,
         .max_dest_rd_atomic = 4,
         .min_rnr_timer = 1,
-        .ah_attr = path_to(peer->gid),
+        .ah_attr = path_to(gid),
     };
-    CHECK(!advance(side->qp, attr));
+    CHECK(!advance(qp, attr));
     attr.qp_state = IBV_QPS_RTS;
     attr.timeout = timeout;
     attr.retry_cnt = retries;
-    attr.rnr_retry = 7;
+    attr.rnr_retry = RNR_RETRIES;
     attr.max_rd_atomic = 4;
-    CHECK(!advance(side->qp, attr));
+    CHECK(!advance(qp, attr));
+}
+
+static inline void connect_side(struct side *side, const struct address *peer, int timeout, int retries)
+{
+    connect_qp(side->qp, peer->qpn, peer->gid, timeout, retries);
 }
 
 static inline void connect_pair(struct side *a, struct side *b)
@@ -254,6 +276,12 @@ static inline void aim(struct ibv_send_wr *wr, uint64_t at, uint32_t rkey, uint6
         wr->wr.rdma.remote_addr = at, wr->wr.rdma.rkey = rkey;
 }
 
+/* Names who is to get a datagram. */
+static inline void aim_datagram(struct ibv_send_wr *wr, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
+{
+    wr->wr.ud.ah = ah, wr->wr.ud.remote_qpn = qpn, wr->wr.ud.remote_qkey = qkey;
+}
+
 /* Posts one signaled request on `length` bytes at offset `at` of both buffers. */
 static inline void post(struct side *side, const struct address *peer, enum ibv_wr_opcode opcode, uint64_t id, size_t at, uint32_t length)
 {
@@ -263,9 +291,7 @@ static inline void post(struct side *side, const struct address *peer, enum ibv_
     };
     aim(&wr, peer->addr + at, peer->rkey, 0);
     struct ibv_send_wr *bad;
-    int result = ibv_post_send(side->qp, &wr, &bad);
-    if (result)
-        die("ibv_post_send: %s", strerror(result));
+    CHECK(!(errno = ibv_post_send(side->qp, &wr, &bad)));
 }
 
 /* The next completion, of whatever status. */

@@ -84,11 +84,6 @@ static void reap(struct worker *w)
     }
 }
 
-static void address_datagram(const struct worker *w, struct ibv_send_wr *wr)
-{
-    wr->wr.ud.ah = w->ah, wr->wr.ud.remote_qpn = w->peer.qpn, wr->wr.ud.remote_qkey = QKEY;
-}
-
 static uint64_t completed(const struct worker *w)
 {
     return __atomic_load_n(&w->completed, __ATOMIC_RELAXED);
@@ -105,7 +100,7 @@ static void stream(struct worker *w)
         .wr.rdma = { .remote_addr = w->peer.addr, .rkey = w->peer.rkey },
     }, *bad;
     if (ud)
-        address_datagram(w, &wr);
+        aim_datagram(&wr, w->ah, w->peer.qpn, QKEY);
     struct timespec start = { .tv_sec = window.start / 1000000000, .tv_nsec = window.start % 1000000000 };
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &start, NULL);
     uint64_t from = 0, before = 0, at;
@@ -144,9 +139,10 @@ static void *work(void *argument)
     return NULL;
 }
 
-static void tell(int peer, char what)
+static void ask(int peer, char what)
 {
-    CHECK(write(peer, &what, 1) == 1 && read(peer, &what, 1) == 1);
+    tell(peer, &what, 1);
+    hear(peer, &what, 1);
 }
 
 static void client(int peer)
@@ -160,11 +156,11 @@ static void client(int peer)
         CHECK(window.size <= (ud ? 4096 : BYTES) && window.threads <= (unsigned)qps);
         int sends = window.kind[0] == 's';
         if (sends)
-            tell(peer, 'b');
+            ask(peer, 'b');
         pthread_barrier_wait(&begins);
         pthread_barrier_wait(&ends);
         if (sends)
-            tell(peer, 'e');
+            ask(peer, 'e');
         double rate = 0;
         for (unsigned i = 0; i < window.threads; i++)
             rate += workers[i].rate;
@@ -177,7 +173,7 @@ static void tell_taken(struct worker *w, int count)
 {
     struct ibv_sge sge = { .addr = (uintptr_t)w->side.buffer, .length = 8, .lkey = w->side.mr->lkey };
     struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
-    address_datagram(w, &wr);
+    aim_datagram(&wr, w->ah, w->peer.qpn, QKEY);
     for (w->posted += count; w->posted >= TOGETHER; w->posted -= TOGETHER)
         CHECK(!ibv_post_send(w->side.qp, &wr, &bad));
 }
@@ -237,7 +233,8 @@ int main(int count, char **arguments)
         mine[i] = workers[i].side.address;
     }
     int peer = rendezvous(side, arguments[3]);
-    CHECK(write(peer, mine, sizeof mine) == sizeof mine && recv(peer, theirs, sizeof theirs, MSG_WAITALL) == sizeof theirs);
+    tell(peer, mine, sizeof mine);
+    hear(peer, theirs, sizeof theirs);
     for (int i = 0; i < qps; i++) {
         workers[i].peer = theirs[i];
         if (!ud) {
@@ -248,8 +245,7 @@ int main(int count, char **arguments)
         for (int n = 0; side && n < BATCH; n++)
             give(&workers[i].side, 1, (uint64_t)i << 32 | TOGETHER);
     }
-    char ready = 0;
-    tell(peer, ready);
+    ask(peer, 'r');
     side ? client(peer) : server(peer);
     return 0;
 }

@@ -22,7 +22,7 @@ struct part {
 };
 
 /* A call that is refused. */
-static void tell(struct text *text, char kind, long object, int error)
+static void refused(struct text *text, char kind, long object, int error)
 {
     if (error)
         note(text, "  %c %ld: %d\n", kind, object, error);
@@ -34,26 +34,26 @@ static size_t step(struct player *p, size_t at)
     const long *f = p->lines[at].f + 1;
     char kind = p->lines[at].kind;
     switch (kind) {
-    case 'Q': tell(&p->calls[f[0]], kind, f[0], create(p, f)); break;
-    case 'I': tell(&p->calls[f[0]], kind, f[0], to_init(p, f)); break;
-    case 'T': tell(&p->calls[f[0]], kind, f[0], to_rtr(p, f)); break;
-    case 'R': tell(&p->calls[f[0]], kind, f[0], to_rts(p, f)); break;
-    case 'M': tell(&p->calls[f[0]], kind, f[0], to_state(p, f)); break;
+    case 'Q': refused(&p->calls[f[0]], kind, f[0], create(p, f)); break;
+    case 'I': refused(&p->calls[f[0]], kind, f[0], to_init(p, f)); break;
+    case 'T': refused(&p->calls[f[0]], kind, f[0], to_rtr(p, f)); break;
+    case 'R': refused(&p->calls[f[0]], kind, f[0], to_rts(p, f)); break;
+    case 'M': refused(&p->calls[f[0]], kind, f[0], to_state(p, f)); break;
     case 'r': receive(p, f[0], f[1], f[2], f + 3); break;
     case 'v': receive_shared(p, f[0], f[1]); break;
     case 'S': return post_chain(p, at);
     case 'W': wait_for(p, f[0], f[1]); break;
     case 'V': wait_drained(p, f[0]); break;
     case 'Z': usleep(f[1]); query(p, f[0]); break;
-    case 'C': tell(&p->calls[f[0]], kind, f[0], ibv_resize_cq(p->cqs[f[1]], f[2])); break;
+    case 'C': refused(&p->calls[f[0]], kind, f[0], ibv_resize_cq(p->cqs[f[1]], f[2])); break;
     case 'A': {
         struct ibv_srq_attr attr = { .srq_limit = f[2] };
-        tell(&p->calls[f[0]], kind, f[2], ibv_modify_srq(p->srqs[f[1]], &attr, IBV_SRQ_LIMIT));
+        refused(&p->calls[f[0]], kind, f[2], ibv_modify_srq(p->srqs[f[1]], &attr, IBV_SRQ_LIMIT));
         break;
     }
     case 'G': {
         int error = ibv_dereg_mr(p->regions[f[1]]);
-        tell(&p->calls[f[0]], kind, f[1], error);
+        refused(&p->calls[f[0]], kind, f[1], error);
         if (!error)
             region(p, f[1]);
         p->mine.keys[f[1]] = p->regions[f[1]]->rkey;
@@ -65,7 +65,7 @@ static size_t step(struct player *p, size_t at)
         p->mine.keys[REGIONS + f[0]] = p->windows[f[0]]->rkey;
         break;
     case 'X':
-        tell(&p->calls[f[0]], kind, f[0], ibv_destroy_qp(p->qps[f[0]]));
+        refused(&p->calls[f[0]], kind, f[0], ibv_destroy_qp(p->qps[f[0]]));
         p->qps[f[0]] = NULL;
         break;
     case 'L': look(p, f[0]); break;
@@ -118,32 +118,20 @@ static void section(struct player *p, size_t from, size_t to)
             CHECK(!pthread_join(threads[n], NULL));
 }
 
-static void read_all(int from, void *into, size_t bytes)
-{
-    for (size_t got = 0; got < bytes;) {
-        ssize_t n = read(from, (char *)into + got, bytes - got);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            die("another part is gone");
-        got += n;
-    }
-}
-
 /* All wait for each other, and tell each other their keys, by part 0. */
 static void barrier(struct player *p)
 {
     int count = p->parts[0] + p->parts[1];
     if (p->me) {
-        CHECK(write(p->to[0], &p->mine, sizeof p->mine) == sizeof p->mine);
-        read_all(p->to[0], p->all, sizeof p->all);
+        tell(p->to[0], &p->mine, sizeof p->mine);
+        hear(p->to[0], p->all, sizeof p->all);
         return;
     }
     p->all[0] = p->mine;
     for (int n = 1; n < count; n++)
-        read_all(p->to[n], &p->all[n], sizeof p->all[n]);
+        hear(p->to[n], &p->all[n], sizeof p->all[n]);
     for (int n = 1; n < count; n++)
-        CHECK(write(p->to[n], p->all, sizeof p->all) == sizeof p->all);
+        tell(p->to[n], p->all, sizeof p->all);
 }
 
 /* The objects that every script finds; they are new for each. */
@@ -212,8 +200,8 @@ static void *play(void *argument)
     for (int q = 0; q < QPS; q++)
         CHECK((p->calls[q].bytes = malloc(TEXT)) && (p->sent[q].bytes = malloc(TEXT)) && (p->received[q].bytes = malloc(TEXT)));
     CHECK(p->rest.bytes = malloc(TEXT));
-    CHECK((p->buffer = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED);
-    CHECK((p->pool = mmap(NULL, POOL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED);
+    p->buffer = new_pages(BYTES);
+    p->pool = new_pages(POOL);
     size_t from = 0;
     for (size_t at = 0; at < p->count; at++) {
         char kind = p->lines[at].kind;
@@ -277,13 +265,13 @@ static void meet(struct player *p, const char *path)
 {
     if (p->me) {
         p->to[0] = rendezvous(1, path);
-        CHECK(write(p->to[0], &p->me, sizeof p->me) == sizeof p->me);
+        tell(p->to[0], &p->me, sizeof p->me);
         return;
     }
     int door = listener(path);
     for (int n = 1, who; n < p->parts[0] + p->parts[1]; n++) {
         int fd = accept(door, NULL, NULL);
-        read_all(fd, &who, sizeof who);
+        hear(fd, &who, sizeof who);
         p->to[who] = fd;
     }
 }

@@ -9,11 +9,6 @@
 
 enum { SLOTS = 64, CHAIN = 32, BYTES = 1000, ROOM = 1040, RECEIVES = 256, HEADER = 40 };
 
-struct hello {
-    uint32_t qpn;
-    union ibv_gid gid;
-};
-
 struct end {
     int side, peer;
     struct ibv_context *context;
@@ -22,7 +17,7 @@ struct end {
     struct ibv_qp *qp;
     struct ibv_mr *mr;
     struct ibv_ah *ah;
-    struct hello mine, theirs;
+    struct address mine, theirs;
     char *buffer;
     /* Of side 0: messages posted and completed. */
     uint64_t posted, completed;
@@ -31,22 +26,10 @@ struct end {
 static enum ibv_qp_type type;
 static uint64_t messages;
 
-static void transfer(int fd, void *bytes, size_t size, int out)
-{
-    for (size_t done = 0; done < size;) {
-        ssize_t n = out ? write(fd, (char *)bytes + done, size - done) : read(fd, (char *)bytes + done, size - done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            die("the other side is gone");
-        done += n;
-    }
-}
-
 static void meet(struct end *e)
 {
-    transfer(e->peer, &e->mine, sizeof e->mine, 1);
-    transfer(e->peer, &e->theirs, sizeof e->theirs, 0);
+    tell(e->peer, &e->mine, sizeof e->mine);
+    hear(e->peer, &e->theirs, sizeof e->theirs);
 }
 
 static void fill(struct end *e, uint64_t number)
@@ -72,7 +55,7 @@ static void set_up(struct end *e)
     size_t bytes = RECEIVES * ROOM;
     CHECK(e->pd = ibv_alloc_pd(e->context));
     CHECK(e->cq = ibv_create_cq(e->context, 2 * RECEIVES, NULL, NULL, 0));
-    CHECK((e->buffer = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED);
+    e->buffer = new_pages(bytes);
     CHECK(e->mr = ibv_reg_mr(e->pd, e->buffer, bytes, IBV_ACCESS_LOCAL_WRITE));
     struct ibv_qp_init_attr init = {
         .qp_type = type, .send_cq = e->cq, .recv_cq = e->cq, .sq_sig_all = 1,
@@ -81,20 +64,14 @@ static void set_up(struct end *e)
     CHECK(e->qp = ibv_create_qp(e->pd, &init));
     e->mine.qpn = e->qp->qp_num;
     CHECK(!ibv_query_gid(e->context, PORT, GID_INDEX, &e->mine.gid));
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = 0x11111111 };
-    CHECK(!advance(e->qp, attr));
+    CHECK(!advance(e->qp, (struct ibv_qp_attr){ .qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = 0x11111111 }));
     if (e->side == 1)
         for (int i = 0; i < RECEIVES; i++)
             receive(e, i);
     meet(e);
-    attr = (struct ibv_qp_attr){
-        .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = e->theirs.qpn, .max_dest_rd_atomic = 1, .min_rnr_timer = 1,
-        .ah_attr = path_to(e->theirs.gid),
-    };
-    CHECK(!advance(e->qp, attr));
-    CHECK(e->ah = ibv_create_ah(e->pd, &attr.ah_attr));
-    attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1 };
-    CHECK(!advance(e->qp, attr));
+    connect_qp(e->qp, e->theirs.qpn, e->theirs.gid, 14, 7);
+    struct ibv_ah_attr way = path_to(e->theirs.gid);
+    CHECK(e->ah = ibv_create_ah(e->pd, &way));
     meet(e);
 }
 
@@ -109,7 +86,7 @@ static void *post_all(void *argument)
         /* The other side has receives for RECEIVES messages, and says when it has posted those of a chain again. */
         char again;
         if (e->posted >= RECEIVES)
-            transfer(e->peer, &again, 1, 0);
+            hear(e->peer, &again, 1);
         for (int n = 0; n < CHAIN; n++) {
             uint64_t number = e->posted + n;
             sges[n] = (struct ibv_sge){ .addr = (uintptr_t)e->buffer + number % SLOTS * ROOM, .length = length_of(number), .lkey = e->mr->lkey };
@@ -117,9 +94,7 @@ static void *post_all(void *argument)
                 .wr_id = number, .sg_list = &sges[n], .num_sge = 1, .opcode = IBV_WR_SEND_WITH_IMM, .imm_data = number,
                 .send_flags = length_of(number) < BYTES ? IBV_SEND_INLINE : 0,
             };
-            wrs[n].wr.ud.ah = e->ah;
-            wrs[n].wr.ud.remote_qpn = e->theirs.qpn;
-            wrs[n].wr.ud.remote_qkey = 0x11111111;
+            aim_datagram(&wrs[n], e->ah, e->theirs.qpn, 0x11111111);
             if (n)
                 wrs[n - 1].next = &wrs[n];
         }
@@ -127,7 +102,7 @@ static void *post_all(void *argument)
         e->posted += CHAIN;
     }
     char last[RECEIVES / CHAIN];
-    transfer(e->peer, last, sizeof last, 0);
+    hear(e->peer, last, sizeof last);
     return NULL;
 }
 
@@ -176,7 +151,7 @@ static void receive_all(struct end *e)
             }
             receive(e, wc[i].wr_id);
             if (++came % CHAIN == 0)
-                transfer(e->peer, &(char){ 0 }, 1, 1);
+                tell(e->peer, "n", 1);
         }
         if (!found && now() > until)
             die("message %lu does not come", (unsigned long)came);

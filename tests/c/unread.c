@@ -4,39 +4,15 @@
  * unread rc|uc|ud|unready
  *
  * unready: RC, and the peer has no receive for the message before it, which fails instead. */
+#define RNR_RETRIES 3
 #include "rig.h"
 
 enum { PAGE = 4096, QKEY = 0x1234, MESSAGES = 3 };
 
-static struct ibv_qp *make_qp(struct ibv_pd *pd, struct ibv_cq *cq, enum ibv_qp_type type)
+static void connect_to(struct ibv_qp *qp, const struct ibv_qp *peer, union ibv_gid gid)
 {
-    struct ibv_qp_init_attr init = {
-        .send_cq = cq,
-        .recv_cq = cq,
-        .cap = { .max_send_wr = DEPTH, .max_recv_wr = DEPTH, .max_send_sge = 1, .max_recv_sge = 1 },
-        .qp_type = type,
-        .sq_sig_all = 1,
-    };
-    struct ibv_qp *qp = ibv_create_qp(pd, &init);
-    CHECK(qp);
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = QKEY };
-    CHECK(!advance(qp, attr));
-    return qp;
-}
-
-static void to_rts(struct ibv_qp *qp, uint32_t peer, struct ibv_ah_attr way)
-{
-    struct ibv_qp_attr attr = {
-        .qp_state = IBV_QPS_RTR,
-        .path_mtu = IBV_MTU_1024,
-        .dest_qp_num = peer,
-        .max_dest_rd_atomic = 1,
-        .min_rnr_timer = 1,
-        .ah_attr = way,
-    };
-    CHECK(!advance(qp, attr));
-    attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 3, .max_rd_atomic = 1 };
-    CHECK(!advance(qp, attr));
+    CHECK(!advance(qp, (struct ibv_qp_attr){ .qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = QKEY }));
+    connect_qp(qp, peer->qp_num, gid, 14, 7);
 }
 
 int main(int count, char **arguments)
@@ -50,12 +26,12 @@ int main(int count, char **arguments)
     CHECK(pd && pd2);
     struct ibv_cq *sends = ibv_create_cq(one, DEPTH, NULL, NULL, 0), *receives = ibv_create_cq(other, DEPTH, NULL, NULL, 0);
     CHECK(sends && receives);
-    struct ibv_qp *x = make_qp(pd, sends, type), *y = make_qp(pd2, receives, type);
+    struct ibv_qp *x = new_qp(pd, type, sends, sends, DEPTH), *y = new_qp(pd2, type, receives, receives, DEPTH);
     union ibv_gid from, at;
     CHECK(!ibv_query_gid(one, PORT, GID_INDEX, &from) && !ibv_query_gid(other, PORT, GID_INDEX, &at));
+    connect_to(x, y, at);
+    connect_to(y, x, from);
     struct ibv_ah_attr to = path_to(at);
-    to_rts(x, y->qp_num, to);
-    to_rts(y, x->qp_num, path_to(from));
     struct ibv_ah *ah = ibv_create_ah(pd, &to);
     CHECK(ah);
 
@@ -80,13 +56,10 @@ int main(int count, char **arguments)
     };
     struct ibv_send_wr wrs[MESSAGES], *bad;
     for (int i = 0; i < MESSAGES; i++) {
-        wrs[i] = (struct ibv_send_wr){ .wr_id = i, .sg_list = &parts[i], .num_sge = 1, .opcode = IBV_WR_SEND };
+        wrs[i] = (struct ibv_send_wr){ .wr_id = i, .sg_list = &parts[i], .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED };
         wrs[i].next = i + 1 < MESSAGES ? &wrs[i + 1] : NULL;
-        if (ud) {
-            wrs[i].wr.ud.ah = ah;
-            wrs[i].wr.ud.remote_qpn = y->qp_num;
-            wrs[i].wr.ud.remote_qkey = QKEY;
-        }
+        if (ud)
+            aim_datagram(&wrs[i], ah, y->qp_num, QKEY);
     }
     CHECK(!ibv_post_send(x, wrs, &bad));
     struct ibv_wc first = completion(sends, 20), failed = completion(sends, 20), last = completion(sends, 20);

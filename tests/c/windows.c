@@ -38,26 +38,9 @@ static void reconnect(struct side *a, struct side *b, enum ibv_qp_type type)
     for (int i = 0; i < 2; i++) {
         struct side *side = sides[i];
         CHECK(!ibv_destroy_qp(side->qp));
-        struct ibv_qp_init_attr init = {
-            .send_cq = side->cq, .recv_cq = side->cq, .qp_type = type,
-            .cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1 },
-        };
-        CHECK(side->qp = ibv_create_qp(side->pd, &init));
-        struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qp_access_flags = ALL };
-        CHECK(!advance(side->qp, attr));
-        side->address.qpn = side->qp->qp_num;
+        take_qp(side, new_qp(side->pd, type, side->cq, side->cq, 8));
     }
-    if (type == IBV_QPT_RC)
-        return connect_pair(a, b);
-    for (int i = 0; i < 2; i++) {
-        struct ibv_qp_attr attr = {
-            .qp_state = IBV_QPS_RTR, .path_mtu = PATH_MTU, .dest_qp_num = sides[!i]->address.qpn,
-            .ah_attr = path_to(sides[!i]->address.gid),
-        };
-        CHECK(!advance(sides[i]->qp, attr));
-        attr.qp_state = IBV_QPS_RTS;
-        CHECK(!advance(sides[i]->qp, attr));
-    }
+    connect_pair(a, b);
 }
 
 int main(void)
@@ -126,7 +109,7 @@ int main(void)
     uint32_t rkey = bind(&b, mw, mr, at, 64, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
     struct ibv_sge sge = { .addr = at, .length = 64, .lkey = rkey };
     struct ibv_send_wr local = { .wr_id = 4, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED };
-    local.wr.rdma.remote_addr = a.address.addr, local.wr.rdma.rkey = a.address.rkey;
+    aim(&local, a.address.addr, a.address.rkey, 0);
     CHECK(!ibv_post_send(b.qp, &local, &bad) && completion(b.cq, 20).status == IBV_WC_LOC_PROT_ERR);
     reconnect(&a, &b, IBV_QPT_RC);
     struct ibv_send_wr invalidate = { .wr_id = 6, .opcode = IBV_WR_LOCAL_INV, .send_flags = IBV_SEND_SIGNALED, .invalidate_rkey = rkey };

@@ -58,11 +58,8 @@ static void make(struct end *end, const char *device)
     CHECK(end->recv_cq = ibv_create_cq(end->context, 256, NULL, end->channel, 0));
     struct ibv_srq_init_attr srq = { .attr = { .max_wr = RECEIVES, .max_sge = 1 } };
     CHECK(end->srq = ibv_create_srq(end->pd, &srq));
-    end->memory = mmap(NULL, SLOT * SLOTS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(end->memory != MAP_FAILED);
-    CHECK(end->mr = ibv_reg_mr(end->pd, end->memory, SLOT * SLOTS,
-                               IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-                                   IBV_ACCESS_REMOTE_ATOMIC));
+    end->memory = new_pages(SLOT * SLOTS);
+    CHECK(end->mr = ibv_reg_mr(end->pd, end->memory, SLOT * SLOTS, ACCESS));
     CHECK(!ibv_query_gid(end->context, PORT, GID_INDEX, &end->gid));
     CHECK(!ibv_req_notify_cq(end->recv_cq, 0));
 }
@@ -92,18 +89,10 @@ static void make_qps(struct end *end)
 
 static void bring_up(struct end *end, struct end *peer)
 {
-    for (int kind = 0; kind < KINDS; kind++) {
-        struct ibv_qp_attr attr = {
-            .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer->qp[kind]->qp_num,
-            .max_dest_rd_atomic = 4, .min_rnr_timer = 1,
-            .ah_attr = path_to(peer->gid),
-        };
-        CHECK(!advance(end->qp[kind], attr));
-        if (kind == 2)
-            CHECK(end->ah = ibv_create_ah(end->pd, &attr.ah_attr));
-        attr.qp_state = IBV_QPS_RTS, attr.timeout = 14, attr.retry_cnt = 7, attr.rnr_retry = 7, attr.max_rd_atomic = 4;
-        CHECK(!advance(end->qp[kind], attr));
-    }
+    for (int kind = 0; kind < KINDS; kind++)
+        connect_qp(end->qp[kind], peer->qp[kind]->qp_num, peer->gid, 14, 7);
+    struct ibv_ah_attr way = path_to(peer->gid);
+    CHECK(end->ah = ibv_create_ah(end->pd, &way));
 }
 
 /* Starts over: outstanding requests are forgotten, and all receives are posted again. */
@@ -146,7 +135,7 @@ static int request(int kind, enum ibv_wr_opcode opcode, void *local, uint32_t by
     struct ibv_send_wr wr = { .wr_id = number, .sg_list = &sge, .num_sge = 1, .opcode = opcode,
                               .send_flags = IBV_SEND_SIGNALED, .imm_data = number }, *bad, writes[BURST], *first = &wr;
     if (types[kind] == IBV_QPT_UD) {
-        wr.wr.ud.ah = a.ah, wr.wr.ud.remote_qpn = b.qp[kind]->qp_num, wr.wr.ud.remote_qkey = 17;
+        aim_datagram(&wr, a.ah, b.qp[kind]->qp_num, 17);
     } else if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
         wr.wr.atomic.remote_addr = (uintptr_t)slot(&b, COUNTER), wr.wr.atomic.rkey = b.mr->rkey;
         wr.wr.atomic.compare_add = opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? 1 : counter, wr.wr.atomic.swap = counter + 1;

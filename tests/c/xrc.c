@@ -2,11 +2,12 @@
  *
  * The parent connects an XRC_SEND QP of verbena1 with an XRC_RECV QP of verbena0, and has an SRQ. The child has an SRQ of
  * the same domain, which it finds by the file, and opens the QP. */
-#include "rig.h"
+#define RNR_RETRIES 1
+#include "rendezvous.h"
 #include <fcntl.h>
 #include <poll.h>
 
-enum { LENGTH = 3000, ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE };
+enum { LENGTH = 3000 };
 
 /* What the child says of itself. */
 struct child {
@@ -56,7 +57,7 @@ static struct end make_end(const char *device)
     struct end end = { .context = open_device(device) };
     CHECK(end.pd = ibv_alloc_pd(end.context));
     CHECK(end.cq = ibv_create_cq(end.context, 64, NULL, NULL, 0));
-    end.buffer = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    end.buffer = new_pages(4096);
     CHECK(end.mr = ibv_reg_mr(end.pd, (void *)end.buffer, 4096, ACCESS));
     return end;
 }
@@ -84,6 +85,18 @@ static struct ibv_qp *receiving(const struct end *end)
     return ibv_create_qp_ex(end->context, &init);
 }
 
+/* The receiving QP of this number, once more. */
+static struct ibv_qp *opened(struct ibv_xrcd *xrcd, uint32_t number)
+{
+    struct ibv_qp_open_attr attr = {
+        .comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
+        .qp_num = number,
+        .xrcd = xrcd,
+        .qp_type = IBV_QPT_XRC_RECV,
+    };
+    return ibv_open_qp(xrcd->context, &attr);
+}
+
 static struct ibv_qp *sending(const struct end *end)
 {
     struct ibv_qp_init_attr_ex init = {
@@ -102,15 +115,10 @@ static void connect_half(struct ibv_qp *qp, const struct ibv_qp *peer)
 {
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
     CHECK(!advance(qp, attr));
-    attr.qp_state = IBV_QPS_RTR, attr.path_mtu = PATH_MTU, attr.dest_qp_num = peer->qp_num;
-    attr.min_rnr_timer = 1, attr.max_dest_rd_atomic = 1;
     union ibv_gid gid;
     CHECK(!ibv_query_gid(peer->context, PORT, GID_INDEX, &gid));
-    attr.ah_attr = path_to(gid);
     /* As programs do, with what only the other half needs. */
-    CHECK(!advance(qp, attr));
-    attr.qp_state = IBV_QPS_RTS, attr.timeout = 14, attr.retry_cnt = 7, attr.rnr_retry = 1, attr.max_rd_atomic = 1;
-    CHECK(!advance(qp, attr));
+    connect_qp(qp, peer->qp_num, gid, 14, 7);
 }
 
 /* A message to an SRQ, or a WRITE that names it; how it ended. */
@@ -119,7 +127,7 @@ static enum ibv_wc_status sent(const struct end *end, struct ibv_qp *qp, uint32_
     struct ibv_sge sge = { .addr = (uintptr_t)end->buffer, .length = LENGTH, .lkey = end->mr->lkey };
     struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = at ? IBV_WR_RDMA_WRITE : IBV_WR_SEND }, *bad;
     if (at)
-        wr.wr.rdma.remote_addr = at->addr, wr.wr.rdma.rkey = at->rkey;
+        aim(&wr, at->addr, at->rkey, 0);
     wr.qp_type.xrc.remote_srqn = srqn;
     CHECK(!ibv_post_send(qp, &wr, &bad));
     return completion(end->cq, 10).status;
@@ -136,13 +144,7 @@ static void refused(const struct end *end, int fd)
     struct end none = *end;
     none.xrcd = NULL;
     CHECK(!receiving(&none) && errno == EINVAL);
-    struct ibv_qp_open_attr open = {
-        .comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
-        .qp_num = 0x123456,
-        .xrcd = end->xrcd,
-        .qp_type = IBV_QPT_XRC_RECV,
-    };
-    CHECK(!ibv_open_qp(end->context, &open) && errno == EINVAL);
+    CHECK(!opened(end->xrcd, 0x123456) && errno == EINVAL);
     /* Its SRQ is named by packets, and not when a QP is created. */
     struct ibv_qp_init_attr rc = {
         .qp_type = IBV_QPT_RC, .send_cq = end->cq, .recv_cq = end->cq, .srq = end->srq,
@@ -170,23 +172,14 @@ static void event_of(struct ibv_qp *qp, enum ibv_event_type type)
     ibv_ack_async_event(&event);
 }
 
-static void tell(int to, const void *what, size_t bytes) { CHECK(write(to, what, bytes) == (ssize_t)bytes); }
-static void hear(int from, void *what, size_t bytes) { CHECK(read(from, what, bytes) == (ssize_t)bytes); }
-
 static int child(int fd, int from, int to)
 {
     uint32_t qpn;
     hear(from, &qpn, sizeof qpn);
     struct end end = receiver(fd, 0);
-    struct ibv_qp_open_attr open = {
-        .comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
-        .qp_num = qpn,
-        .xrcd = end.xrcd,
-        .qp_type = IBV_QPT_XRC_RECV,
-    };
     struct ibv_qp *qps[2];
     for (int i = 0; i < 2; i++)
-        CHECK((qps[i] = ibv_open_qp(end.context, &open)) && qps[i]->qp_num == qpn);
+        CHECK((qps[i] = opened(end.xrcd, qpn)) && qps[i]->qp_num == qpn);
     CHECK(!ibv_destroy_qp(qps[0]));
     struct child self = { .srqn = end.srqn, .rkey = end.mr->rkey, .addr = (uintptr_t)end.buffer };
     for (uint64_t i = 1; i <= 3; i++)
@@ -223,13 +216,7 @@ static void twice(const struct end *end, int fd, uint32_t qpn)
     struct ibv_qp *qps[2];
     for (int i = 0; i < 2; i++) {
         CHECK(xrcds[i] = domain(end->context, fd, 0));
-        struct ibv_qp_open_attr open = {
-            .comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
-            .qp_num = qpn,
-            .xrcd = xrcds[i],
-            .qp_type = IBV_QPT_XRC_RECV,
-        };
-        CHECK(qps[i] = ibv_open_qp(end->context, &open));
+        CHECK(qps[i] = opened(xrcds[i], qpn));
     }
     CHECK(!ibv_destroy_qp(qps[1]) && !ibv_close_xrcd(xrcds[1]) && ibv_close_xrcd(xrcds[0]) == EBUSY);
     CHECK(!ibv_destroy_qp(qps[0]) && !ibv_close_xrcd(xrcds[0]));

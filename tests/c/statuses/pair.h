@@ -8,10 +8,7 @@
 
 /* Milliseconds without anything new, after which nothing more comes: emulated processors may pause for a while. */
 enum { BYTES = 1 << 16, HALF = BYTES / 2, MOST = 16, QUIET = 150 };
-enum {
-    REMOTE = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
-    FULL = IBV_ACCESS_LOCAL_WRITE | REMOTE,
-};
+enum { REMOTE = ACCESS & ~IBV_ACCESS_LOCAL_WRITE };
 
 /* What is special about a case. */
 struct setting {
@@ -53,7 +50,7 @@ struct pair {
 
 static int rights(int takes, int given)
 {
-    return takes ? given : FULL;
+    return takes ? given : ACCESS;
 }
 
 static void open_end(struct end *end, struct ibv_context *context, const struct setting *s, int responder)
@@ -64,7 +61,7 @@ static void open_end(struct end *end, struct ibv_context *context, const struct 
     CHECK(end->receives = ibv_create_cq(context, 64, NULL, NULL, 0));
     CHECK(!posix_memalign((void **)&end->buffer, 4096, BYTES));
     memset(end->buffer, responder ? 0 : 'a', BYTES);
-    int access = responder ? rights(s->mr_takes, s->mr_rights) : FULL;
+    int access = responder ? rights(s->mr_takes, s->mr_rights) : ACCESS;
     CHECK(end->mr = ibv_reg_mr(end->pd, end->buffer, BYTES, access));
     struct ibv_qp_init_attr init = {
         .send_cq = end->sends, .recv_cq = end->receives, .qp_type = s->type, .sq_sig_all = 1,
@@ -120,7 +117,7 @@ static void open_pair(struct pair *p, struct ibv_context *a, struct ibv_context 
     open_end(&p->a, a, s, 0);
     open_end(&p->b, b, s, 1);
     /* UC has no reads and no atomics. */
-    int all = s->type == IBV_QPT_UC ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : FULL;
+    int all = s->type == IBV_QPT_UC ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : ACCESS;
     CHECK(!to_init(&p->a, all) && !to_init(&p->b, s->qp_takes ? s->qp_rights : all));
     for (int i = 0; i < s->receives; i++)
         receive(&p->b, 100 + i, s->room, p->b.mr->lkey);
