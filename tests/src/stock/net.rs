@@ -149,6 +149,13 @@ impl StockNet {
         (net, holder)
     }
 
+    /// As [`StockNet::held`], of a test that runs [`alone`] as long as it has the net.
+    pub fn held_alone(options: &[&str]) -> (StockNet, Program) {
+        let net = StockNet::alone();
+        let holder = net.hold(options);
+        (net, holder)
+    }
+
     /// Keeps the net running, started with these options, until what this gives is dropped.
     pub fn hold(&self, options: &[&str]) -> Program {
         // By the machine's clock, whatever that of the net is.

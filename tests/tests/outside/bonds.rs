@@ -51,7 +51,6 @@ const TWO_CABLES: &str = r#"
 fn outlives_a_cable(mode: &str) {
     need("ib_write_bw");
     need("rping");
-    let directory = tempfile::tempdir().expect("a directory");
     let script = r#"
         lag --mode $MODE
         both() { [ $MODE = active-backup ] || "$@"; }
@@ -85,8 +84,7 @@ fn outlives_a_cable(mode: &str) {
         wait $server || tell "a connection by address"
         one grep -H . /sys/class/infiniband/verbena0/ports/{1,2}/counters/port_{rcv,xmit}_packets
     "#;
-    let script = [TWO_KERNELS, TWO_CABLES, &script.replace("$MODE", mode)].concat();
-    let said = in_own_network(&script, directory.path(), 3 * LIMIT);
+    let said = in_own_network(&[TWO_KERNELS, TWO_CABLES, &script.replace("$MODE", mode)], 3 * LIMIT);
     let counters: Vec<u64> =
         said.lines().filter_map(|line| line.split_once("_packets:")?.1.parse().ok()).collect();
     // An acknowledgement is for several packets.
@@ -129,7 +127,6 @@ const BRIDGE: &str = r#"
 /// fail-over; the port that stands by says nothing.
 #[test]
 fn a_switch_learns_where_the_backup_is() {
-    let directory = tempfile::tempdir().expect("a directory");
     let script = r#"
         python3 hear.py >>heard &
         hears=$!
@@ -171,8 +168,7 @@ fn a_switch_learns_where_the_backup_is() {
         echo done
     "#;
     let hear = format!("cat >hear.py <<'END'{HEAR}END\n");
-    let script = [TWO_KERNELS, BRIDGE, &hear, script].concat();
-    let said = in_own_network(&script, directory.path(), 2 * LIMIT);
+    let said = in_own_network(&[TWO_KERNELS, BRIDGE, &hear, script], 2 * LIMIT);
     assert!(said.ends_with("done\n"), "{said}");
 }
 
@@ -180,7 +176,6 @@ fn a_switch_learns_where_the_backup_is() {
 #[test]
 fn a_member_of_a_group_gets_each_datagram_once() {
     need("mckey");
-    let directory = tempfile::tempdir().expect("a directory");
     let script = r#"
         ip link add cable3 mtu 4200 type veth peer name switch3 mtu 4200
         ip link set switch3 master bridge up
@@ -207,7 +202,7 @@ fn a_member_of_a_group_gets_each_datagram_once() {
         echo "received: $(received)"
         kill $(cat pid)
     "#;
-    let said = in_own_network(&[TWO_KERNELS, BRIDGE, script].concat(), directory.path(), 2 * LIMIT);
+    let said = in_own_network(&[TWO_KERNELS, BRIDGE, script], 2 * LIMIT);
     let received = said.lines().find_map(|line| line.split_once("received: ")?.1.parse().ok());
     assert_eq!(received, Some(20), "{said}");
 }
@@ -217,7 +212,6 @@ fn a_member_of_a_group_gets_each_datagram_once() {
 fn a_program_of_whole_frames_outlives_a_cable() {
     need("dpdk-testpmd");
     need("ping");
-    let directory = tempfile::tempdir().expect("a directory");
     let script = r#"
         one=$(hold)
         trap "kill $two $one" EXIT
@@ -238,7 +232,7 @@ fn a_program_of_whole_frames_outlives_a_cable() {
         wait $program || { cat out; false; }
         "$VERBENA" run -q --net one -- grep -H . /sys/class/infiniband/verbena0/ports/{1,2}/counters/port_xmit_packets
     "#;
-    let said = in_own_network(&[TWO_KERNELS, BRIDGE, script].concat(), directory.path(), 2 * LIMIT);
+    let said = in_own_network(&[TWO_KERNELS, BRIDGE, script], 2 * LIMIT);
     let sent: Vec<u64> =
         said.lines().filter_map(|line| line.split_once("_packets:")?.1.parse().ok()).collect();
     assert!(sent.len() == 2 && sent.iter().all(|&packets| packets >= 3), "{said}");

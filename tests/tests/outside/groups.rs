@@ -116,8 +116,7 @@ fn a_group_passes_a_switch_that_snoops(group: &str, ports: [(&str, &str); 2], re
         echo 'the dead leave'
     "#
     );
-    let directory = tempfile::tempdir().expect("a directory");
-    let said = in_own_network(&[SWITCH, &script].concat(), directory.path(), 4 * LIMIT);
+    let said = in_own_network(&[SWITCH, &script], 4 * LIMIT);
     // Among them bash says what was killed.
     let told =
         |line: &&str| ["counted:", "return status", "the dead"].iter().any(|begin| line.starts_with(begin));

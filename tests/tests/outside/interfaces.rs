@@ -1,10 +1,9 @@
 //! Ports that carry frames of network interfaces, in networks of the tests' own: TAP interfaces on a bridge, packet sockets beside
 //! two kernels.
 
-use std::path::Path;
 use std::time::Duration;
 
-use tests::stock::{need, verbena, EalFiles, Ended, Program, LIMIT};
+use tests::stock::{need, until_answered, verbena, EalFiles, Program, LIMIT};
 use tests::unshare;
 
 use super::groups::COUNT;
@@ -13,7 +12,6 @@ use super::groups::COUNT;
 #[test]
 fn tap_interfaces_on_a_bridge() {
     need("ibv_rc_pingpong");
-    let directory = tempfile::tempdir().expect("a directory");
     let script = r#"
         set -e
         ip link set lo up
@@ -33,7 +31,7 @@ fn tap_interfaces_on_a_bridge() {
         wait $! || { cat one; false; }
         cat one
     "#;
-    let said = in_own_network(script, directory.path(), 2 * LIMIT);
+    let said = in_own_network(&[script], 2 * LIMIT);
     assert_eq!(said.matches("100 iters in").count(), 2, "{said}");
 }
 
@@ -67,7 +65,6 @@ pub const TWO_KERNELS: &str = r#"
 #[test]
 fn packet_sockets_beside_two_kernels() {
     need("ibv_rc_pingpong");
-    let directory = tempfile::tempdir().expect("a directory");
     let script = r#"
         one() { "$VERBENA" run -q --net one --port 0=packet:eth0 --gid 0=10.107.0.1,vlan=107 -- "$@"; }
         two() { on_two "$VERBENA" run -q --net two --port 1=packet:eth0 --gid 1=10.107.0.2,vlan=107 -- "$@"; }
@@ -104,7 +101,7 @@ fn packet_sockets_beside_two_kernels() {
         wait $client || { cat out other; false; }
         echo "a pause is survived"
     "#;
-    let said = in_own_network(&[TWO_KERNELS, script].concat(), directory.path(), 3 * LIMIT);
+    let said = in_own_network(&[TWO_KERNELS, script], 3 * LIMIT);
     assert_eq!(said.matches("200 iters in").count(), 6, "{said}");
     assert!(said.contains("8100: an answer\n88a8: silence\n"), "{said}");
     assert!(said.contains("a pause is survived"), "{said}");
@@ -116,7 +113,6 @@ fn packet_sockets_beside_two_kernels() {
 fn the_link_of_a_port_is_that_of_its_interface() {
     need("ibv_rc_pingpong");
     need("ibv_asyncwatch");
-    let directory = tempfile::tempdir().expect("a directory");
     let script = r#"
         ip tuntap add tap0 mode tap
         until_said() {
@@ -188,7 +184,7 @@ fn the_link_of_a_port_is_that_of_its_interface() {
         what='and comes elsewhere' said='verbena1/1 up'; until_said ports
         kill $held
     "#;
-    let said = in_own_network(&[TWO_KERNELS, script].concat(), directory.path(), 2 * LIMIT);
+    let said = in_own_network(&[TWO_KERNELS, script], 2 * LIMIT);
     assert_eq!(said.matches("100 iters in").count(), 2, "{said}");
 }
 
@@ -197,7 +193,6 @@ fn the_link_of_a_port_is_that_of_its_interface() {
 #[test]
 fn a_port_without_a_link_is_silent() {
     need("ping");
-    let directory = tempfile::tempdir().expect("a directory");
     let script = r#"
         "$VERBENA" run -q --net one --port verbena0/1=packet:eth0 -- sleep 1000 &
         trap "kill $two $!" EXIT
@@ -221,7 +216,7 @@ fn a_port_without_a_link_is_silent() {
             echo "$turn: well"
         done
     "#;
-    let said = in_own_network(&[TWO_KERNELS, script].concat(), directory.path(), LIMIT);
+    let said = in_own_network(&[TWO_KERNELS, script], LIMIT);
     assert_eq!(said.matches(": well\n").count(), 2, "{said}");
 }
 
@@ -238,7 +233,6 @@ time.sleep(1000)
 #[test]
 fn packet_sockets_get_frames_though_the_interface_does_not_cut() {
     need("ibv_rc_pingpong");
-    let directory = tempfile::tempdir().expect("a directory");
     let script = r#"
         one() { "$VERBENA" run -q --net one --port 0=udp:192.0.2.1 -- "$@"; }
         two() { on_two "$VERBENA" run -q --net two --port 1=packet:eth0 --gid 1=192.0.2.22 -- "$@"; }
@@ -248,7 +242,7 @@ fn packet_sockets_get_frames_though_the_interface_does_not_cut() {
         wait $! || { cat out; false; }
         cat out
     "#;
-    let said = in_own_network(&[TWO_KERNELS, script].concat(), directory.path(), 2 * LIMIT);
+    let said = in_own_network(&[TWO_KERNELS, script], 2 * LIMIT);
     assert_eq!(said.matches("200 iters in").count(), 2, "{said}");
 }
 
@@ -257,7 +251,6 @@ fn packet_sockets_get_frames_though_the_interface_does_not_cut() {
 fn a_program_has_the_mac_of_the_link() {
     need("dpdk-testpmd");
     need("ping");
-    let directory = tempfile::tempdir().expect("a directory");
     let script = r#"
         ip tuntap add tap0 mode tap
         ip link set tap0 up
@@ -278,7 +271,7 @@ fn a_program_has_the_mac_of_the_link() {
         pings packet:eth0 192.0.2.3 on_two
         pings tap:tap0 192.0.3.3
     "#;
-    let said = in_own_network(&[TWO_KERNELS, script].concat(), directory.path(), 3 * LIMIT);
+    let said = in_own_network(&[TWO_KERNELS, script], 3 * LIMIT);
     assert_eq!(said.matches(" answers\n").count(), 2, "{said}");
 }
 
@@ -307,40 +300,29 @@ while said == 'silence' and time.monotonic() < end:
 print(f'{tag:x}: {said}')
 ";
 
-/// What a pingpong, or perftest, says when the other end did not run for half a second (IBV_WC_RETRY_EXC_ERR). The other end
-/// waits on.
-const BUSY: [&str; 2] = ["transport retry counter exceeded", "Failed status 12"];
 const PINGPONG: &str = "timeout 40 ibv_rc_pingpong";
 
-/// Runs a script of bash in a network namespace of its own, as root there. What it says; it has to end well within `limit`, once
-/// of three times if the machine is busy.
-pub fn in_own_network(script: &str, directory: &Path, limit: Duration) -> String {
-    let mut n = 0;
-    loop {
-        n += 1;
-        let own = directory.join(n.to_string());
-        std::fs::create_dir(&own).expect("a directory");
-        let ended = attempt(script, &own, limit);
-        if ended.good() {
-            return ended.said;
+/// Runs a script of bash, in parts, in a network namespace and a directory of its own, as root there. What it says; it has to end
+/// well within `limit`, once of three times if the machine is busy.
+pub fn in_own_network(script: &[&str], limit: Duration) -> String {
+    until_answered(|| {
+        let directory = tempfile::tempdir().expect("a directory");
+        // Of DPDK's programs.
+        let files = EalFiles::new();
+        let mut command = unshare(&["--net", "bash", "-c", &script.concat()]);
+        command
+            .current_dir(&directory)
+            .env("VERBENA", verbena())
+            .env("ASK", ASK)
+            .env("COUNT", COUNT)
+            .env("PEER", PEER)
+            .env("PINGPONG", PINGPONG)
+            .env("PREFIX", &files.prefix)
+            .env("XDG_RUNTIME_DIR", directory.path());
+        let ended = Program::start(command).wait(limit);
+        match ended.good() {
+            true => Ok(ended.said),
+            false => Err(format!("{}; it said:\n{}", ended.how(), ended.said)),
         }
-        let again = n < 3 && BUSY.iter().any(|text| ended.said.contains(text));
-        assert!(again, "attempt {n} of three: {}; it said:\n{}", ended.how(), ended.said);
-    }
-}
-
-fn attempt(script: &str, directory: &Path, limit: Duration) -> Ended {
-    // Of DPDK's programs.
-    let files = EalFiles::new();
-    let mut command = unshare(&["--net", "bash", "-c", script]);
-    command
-        .current_dir(directory)
-        .env("VERBENA", verbena())
-        .env("ASK", ASK)
-        .env("COUNT", COUNT)
-        .env("PEER", PEER)
-        .env("PINGPONG", PINGPONG)
-        .env("PREFIX", &files.prefix)
-        .env("XDG_RUNTIME_DIR", directory);
-    Program::start(command).wait(limit)
+    })
 }

@@ -190,8 +190,7 @@ fn captures_come_and_go_while_a_program_runs() {
 /// With a filter, packets of one connection of several, in both directions.
 #[test]
 fn a_filter_by_queue_pair_shows_one_connection() {
-    let _alone = alone();
-    let (net, holder) = StockNet::held(&[]);
+    let (net, holder) = StockNet::held_alone(&[]);
     let files = Files::new();
     let programs = started(&net, "ib_write_bw", &["-D", "20", "-q", "3", "-s", "3000", "-m", "1024"]);
     let (all, one) = (files.path("all"), files.path("one"));
@@ -224,8 +223,7 @@ fn a_filter_by_queue_pair_shows_one_connection() {
 /// A capturer that is killed, at any moment, harms neither the programs nor other captures.
 #[test]
 fn a_killed_capturer_harms_nobody() {
-    let _alone = alone();
-    let (net, holder) = StockNet::held(&[]);
+    let (net, holder) = StockNet::held_alone(&[]);
     let files = Files::new();
     let witness = begin_file(&net, &files.path("witness"), &["-s", "64"]);
     let start = || started(&net, "ibv_rc_pingpong", &["-g", "1", "-c", "-s", "5000", "-n", "2000"]);
@@ -253,8 +251,7 @@ fn a_killed_capturer_harms_nobody() {
 /// The cards do not wait for a reader: what it has no room for is counted.
 #[test]
 fn a_slow_reader_is_told_what_it_missed() {
-    let _alone = alone();
-    let (net, holder) = StockNet::held(&[]);
+    let (net, holder) = StockNet::held_alone(&[]);
     let files = Files::new();
     let [server, client] = started(&net, "ib_write_bw", &["-D", "20", "-s", "65536"]);
     let capture = begin_file(&net, &files.path("packets"), &[]);
@@ -327,8 +324,7 @@ fn simulated_time_is_not_changed_by_a_capture() {
 /// In simulated time packets are on their way for a while: those that were when a capture began have no frame yet.
 #[test]
 fn a_capture_begins_among_packets_on_their_way() {
-    let _alone = alone();
-    let (net, holder) = StockNet::held(&["--clock", "virtual", "--switch", "default"]);
+    let (net, holder) = StockNet::held_alone(&["--clock", "virtual", "--switch", "default"]);
     let files = Files::new();
     let [server, client] = started(&net, "ib_write_bw", &["-n", "100000", "-s", "30000", "-m", "1024"]);
     for round in 0..12 {
@@ -345,8 +341,7 @@ fn a_capture_begins_among_packets_on_their_way() {
 /// The last program of a net takes the net with it, and the capture has the last packet.
 #[test]
 fn a_capture_ends_with_its_net() {
-    let _alone = alone();
-    let (net, holder) = StockNet::held(&[]);
+    let (net, holder) = StockNet::held_alone(&[]);
     let files = Files::new();
     let captures = [begin_file(&net, &files.path("all"), &[]), begin(&net, &["verbena1/1"])];
     Pair::new(&net, "ibv_rc_pingpong", &["-g", "1", "-n", "10", "-s", "100"]).good();
@@ -360,8 +355,7 @@ fn a_capture_ends_with_its_net() {
 /// Without a file there is a line for each packet.
 #[test]
 fn packets_are_shown_as_lines() {
-    let _alone = alone();
-    let (net, holder) = StockNet::held(&[]);
+    let (net, holder) = StockNet::held_alone(&[]);
     let programs = started(&net, "ib_read_bw", &["-D", "20", "-s", "3000", "-m", "1024"]);
     let said = good(begin(&net, &["-c", "500"]));
     let lines: Vec<_> = said.lines().filter(|line| line.contains(" RRoCE ")).collect();
@@ -387,8 +381,7 @@ fn packets_are_shown_as_lines() {
 /// Nobody reads what it says, so it cannot end in order; but it ends.
 #[test]
 fn a_second_interrupt_ends_a_capture_that_waits_for_its_reader() {
-    let _alone = alone();
-    let (net, holder) = StockNet::held(&[]);
+    let (net, holder) = StockNet::held_alone(&[]);
     let programs = started(&net, "ib_send_bw", &["-D", "20", "-s", "100"]);
     let mut command = net.verbena(&["capture"]);
     let mut capture = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it runs");
@@ -417,8 +410,7 @@ fn a_second_interrupt_ends_a_capture_that_waits_for_its_reader() {
 /// As for `verbena capture -w - | wireshark -k -i -`.
 #[test]
 fn a_file_may_be_standard_output() {
-    let _alone = alone();
-    let (net, holder) = StockNet::held(&[]);
+    let (net, holder) = StockNet::held_alone(&[]);
     let files = Files::new();
     let programs = started(&net, "ib_send_bw", &["-D", "20", "-s", "100"]);
     let output = net.verbena(&["capture", "-w", "-", "-c", "77", "-s", "60"]).output().expect("it runs");
@@ -489,10 +481,9 @@ fn a_port_that_leads_outside_is_captured() {
 /// Frames that programs make are captured as they are, and found by the queue pair that sends them.
 #[test]
 fn whole_frames_are_captured() {
-    let _alone = alone();
     need("raw_ethernet_bw");
     let macs = ["02:56:42:00:00:00", "02:56:42:00:01:00"];
-    let (net, holder) = StockNet::held(&[]);
+    let (net, holder) = StockNet::held_alone(&[]);
     let files = Files::new();
     let side = |device: &str, role: &str, own: usize| {
         let line = format!("-F -d {device} {role} -B {} -E {} -n 300 -s 200", macs[own], macs[1 - own]);

@@ -183,8 +183,7 @@ fn a_bond_is_disabled_as_one() {
 /// In simulated time programs see the same.
 #[test]
 fn dpdk_disables_its_port_in_simulated_time() {
-    let _alone = alone();
-    let (net, holder) = StockNet::held(&["--clock", "virtual"]);
+    let (net, holder) = StockNet::held_alone(&["--clock", "virtual"]);
     let mut far = Testpmd::start(&net, &["net_verbena1"], &["-i"]);
     far.asks("show port info 0", "Link status: up");
     let options = ["-i", "--forward-mode=txonly", "--eth-peer=0,02:56:42:00:01:00"];

@@ -148,9 +148,8 @@ fn data_is_right_whichever_way_it_goes() {
 /// Connections by address go over the bond, too, while one of its cables is pulled. Programs see one port.
 #[test]
 fn connections_by_address_go_over_a_bond() {
-    let _alone = alone();
     need("rping");
-    let (net, _holder) = StockNet::held(&[]);
+    let (net, _holder) = StockNet::held_alone(&[]);
     bond(&net, &["--mode", "xor"]);
     let info = net.run("ibv_devinfo", &["-d", "verbena0"], LIMIT);
     assert!(info.contains("phys_port_cnt:\t\t\t1\n"), "{info}");
@@ -173,8 +172,7 @@ fn connections_by_address_go_over_a_bond() {
 /// The other end need not be a bond. A net of three cards is a switch: LACP has no partner there, and one port is used.
 #[test]
 fn the_other_end_may_have_two_ports() {
-    let _alone = alone();
-    let (net, _holder) = StockNet::held(&["--cards", "3"]);
+    let (net, _holder) = StockNet::held_alone(&["--cards", "3"]);
     net.does(&["lag", "verbena0", "--mode", "802.3ad"]);
     net.does(&["lag", "verbena2", "--mode", "xor"]);
     wait_for_lag(&net, "no port on its own", || {
@@ -209,8 +207,7 @@ fn dpdk_bond(net: &StockNet, members: &[&str]) -> Testpmd {
 /// The other end is DPDK's bonding: both know each other, and both cables are in use.
 #[test]
 fn dpdk_is_a_partner() {
-    let _alone = alone();
-    let (net, _holder) = StockNet::held(&[]);
+    let (net, _holder) = StockNet::held_alone(&[]);
     net.does(&["lag", "verbena0", "--mode", "802.3ad"]);
     let mut end = dpdk_bond(&net, &["net_verbena1", "net_verbena1p2"]);
     let lacp = "ACTIVE AGGREGATION SYNCHRONIZATION COLLECTING DISTRIBUTING";
@@ -232,8 +229,7 @@ fn dpdk_is_a_partner() {
 #[test]
 fn dpdk_has_the_flow_control_and_the_losses_of_both_cables() {
     const FRAMES: usize = 300;
-    let _alone = alone();
-    let (net, _holder) = StockNet::held(&[]);
+    let (net, _holder) = StockNet::held_alone(&[]);
     net.does(&["lag", "verbena1", "--mode", "xor"]);
     wait_for_lag(&net, "no bond", || net.does(&["lag", "verbena1"]).matches(" active ").count() == 2);
     let (_directory, file) = place_for("frames.pcap");
@@ -259,8 +255,7 @@ fn dpdk_has_the_flow_control_and_the_losses_of_both_cables() {
 /// Port 1 finds no partner and is used on its own; port 2, which is left out, finds one, and replaces it.
 #[test]
 fn a_port_that_is_left_out_negotiates() {
-    let _alone = alone();
-    let (net, _holder) = StockNet::held(&[]);
+    let (net, _holder) = StockNet::held_alone(&[]);
     net.does(&["lag", "verbena0", "--mode", "802.3ad"]);
     wait_for_lag(&net, "no port on its own", || {
         net.does(&["lag", "verbena0"]).contains("port 1 up active 0 QPs, no partner")
@@ -346,8 +341,7 @@ fn simulated_time_shows_what_two_cables_give() {
 /// A cable is pulled and plugged in again in the middle of simulated time.
 #[test]
 fn xor_outlives_a_cable_in_simulated_time() {
-    let _alone = alone();
-    let (net, _holder) = StockNet::held(&["--clock", "virtual", "--card", "cx4lx"]);
+    let (net, _holder) = StockNet::held_alone(&["--clock", "virtual", "--card", "cx4lx"]);
     bond(&net, &["--mode", "xor"]);
     let pair = Pair::new(&net, "ib_write_bw", &["-D", "3", "-q", "4"]);
     let (server, client) = pair.start().unwrap_or_else(|error| panic!("{error}"));

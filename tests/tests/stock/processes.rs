@@ -56,9 +56,8 @@ fn kill_rounds(card: &str, seed: u64) {
     let time_out = 4.096e-3 * f64::from(1 << 10) * 5.0 * 4.0;
     // A loaded machine may not run the keeper for a while. (How long the survivor was not run is left out.)
     let slack = 500.0;
-    let _alone = alone();
     let program = compile_c("duel");
-    let (net, _holder) = StockNet::held(&[]);
+    let (net, _holder) = StockNet::held_alone(&[]);
     let mut random = Random::repeated(seed);
     for round in 0..10 {
         let mut sides = duel(&net, &program, card, "0");
@@ -107,9 +106,8 @@ fn a_killed_peer_is_noticed_on_one_card() {
 /// Killed at any moment from the first instruction on: opening, registering, connecting.
 #[test]
 fn a_kill_while_starting_harms_nobody() {
-    let _alone = alone();
     let program = compile_c("duel");
-    let (net, _holder) = StockNet::held(&[]);
+    let (net, _holder) = StockNet::held_alone(&[]);
     let before = segment(&net).0;
     let mut random = Random::repeated(0x5eed_0003);
     for round in 0..20 {
@@ -149,8 +147,7 @@ fn group_and_session(pid: u32) -> (u32, u32) {
 /// the program that waits for it.
 #[test]
 fn the_keeper_has_a_group_in_the_session_of_who_started_it() {
-    let _alone = alone();
-    let (net, holder) = StockNet::held(&[]);
+    let (net, holder) = StockNet::held_alone(&[]);
     let (group, session) = group_and_session(holder.pid());
     let keepers = keepers(net.name());
     assert_eq!(keepers.len(), 1);
@@ -162,9 +159,8 @@ fn the_keeper_has_a_group_in_the_session_of_who_started_it() {
 /// Memory that a killed process had registered goes back.
 #[test]
 fn a_killed_process_leaves_no_memory_behind() {
-    let _alone = alone();
     let program = compile_c("idle");
-    let (net, _holder) = StockNet::held(&[]);
+    let (net, _holder) = StockNet::held_alone(&[]);
     let before = segment(&net).0;
     for _ in 0..5 {
         let mut idle = net.start(&program, &["event"]);

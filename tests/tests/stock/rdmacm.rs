@@ -264,8 +264,7 @@ fn a_killed_peer_disconnects() {
 /// What the manager had of programs that are gone is free again.
 #[test]
 fn ports_are_free_after_their_programs() {
-    let _alone = alone();
-    let (net, _holder) = StockNet::held(&[]);
+    let (net, _holder) = StockNet::held_alone(&[]);
     for _ in 0..3 {
         let mut server = net.start("rping", &["-s", "-a", SERVER, "-v", "-C", "1"]);
         let client = || net.start("rping", &["-c", "-a", SERVER, "-C", "1"]).wait(LIMIT);

@@ -87,9 +87,8 @@ fn tshark_reads_what_is_captured() {
 #[test]
 #[ignore = "the long form of the checks"]
 fn tshark_reads_the_connection_manager() {
-    let _alone = alone();
     need("tshark");
-    let (net, holder) = StockNet::held(&[]);
+    let (net, holder) = StockNet::held_alone(&[]);
     let files = Files::new();
     let path = files.path("packets");
     let capture = begin_file(&net, &path, &["--qp", "1"]);
