@@ -27,6 +27,13 @@ impl<C: Card> Peer<C> {
         wc
     }
 
+    /// Posts a request, which is the next to complete, and well.
+    pub fn completes(&self, wr: SendWr<'_>) -> Wc {
+        let wr_id = wr.wr_id;
+        self.post(&[wr]);
+        self.expect(wr_id)
+    }
+
     /// The next completions: these requests are flushed, in this order.
     pub fn expect_flushed(&self, ids: impl IntoIterator<Item = u64>) {
         for id in ids {

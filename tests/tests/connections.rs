@@ -23,12 +23,10 @@ fn exchange_by(x: &Side, y: &Side, value: u64, srqs: [Option<&Srq<TestCard>>; 2]
         let bytes = value.to_le_bytes();
         let inline = |wr| SendWr { data: Data::Bytes(&bytes), ..wr };
         receive(to, srq);
-        from.post(&[inline(from.wr(2, WqeOpcode::SEND, &[]))]);
-        from.expect(2);
+        from.completes(inline(from.wr(2, WqeOpcode::SEND, &[])));
         to.expect(1);
         assert_eq!(to.buffer[64..72], bytes);
-        from.post(&[inline(from.remote(3, WqeOpcode::WRITE, &[], to, 128))]);
-        from.expect(3);
+        from.completes(inline(from.remote(3, WqeOpcode::WRITE, &[], to, 128)));
         assert_eq!(to.buffer[128..136], bytes);
     }
 }
@@ -114,8 +112,7 @@ fn connections_begin_to_share_beside_traffic() {
             join(&x, &y);
             let bytes = u64::to_le_bytes(bridges);
             let wr = y.remote(7, WqeOpcode::WRITE, &[], &x, 8);
-            y.post(&[SendWr { data: Data::Bytes(&bytes), ..wr }]);
-            y.expect(7);
+            y.completes(SendWr { data: Data::Bytes(&bytes), ..wr });
             assert_eq!(x.buffer[8..16], bytes);
             bridges += 1;
         }
@@ -151,8 +148,7 @@ fn islands_share_a_cq() {
                     for (x, y) in half {
                         let bytes = n.to_le_bytes();
                         let wr = y.remote(n, WqeOpcode::WRITE_WITH_IMM, &[], x, 8);
-                        y.post(&[SendWr { data: Data::Bytes(&bytes), imm: n as u32, ..wr }]);
-                        y.expect(n);
+                        y.completes(SendWr { data: Data::Bytes(&bytes), imm: n as u32, ..wr });
                     }
                 }
             });

@@ -43,23 +43,19 @@ fn one_of_each(a: &std::sync::Arc<Device<TestCard>>, b: &std::sync::Arc<Device<T
     let (mut x, y) = tests::connect(a, b, options);
     x.buffer.pattern(5);
     y.recv(1, &[y.sge(0, 4000)]);
-    x.post(&[x.wr(1, WqeOpcode::SEND, &[x.sge(0, 3001)])]);
-    x.expect(1);
+    x.completes(x.wr(1, WqeOpcode::SEND, &[x.sge(0, 3001)]));
     assert_eq!(y.expect(1).byte_len, 3001);
-    x.post(&[x.remote(2, WqeOpcode::WRITE, &[x.sge(0, 2050)], &y, 5000)]);
-    x.expect(2);
+    x.completes(x.remote(2, WqeOpcode::WRITE, &[x.sge(0, 2050)], &y, 5000));
     assert!(x.buffer[..2050] == y.buffer[5000..7050]);
     y.recv(3, &[]);
     let sge = [x.sge(0, 1023)];
     let mut write = x.remote(3, WqeOpcode::WRITE_WITH_IMM, &sge, &y, 10_000);
     write.imm = 77;
     write.flags = SendFlags::SIGNALED | SendFlags::SOLICITED;
-    x.post(&[write]);
-    x.expect(3);
+    x.completes(write);
     let wc = y.expect(3);
     assert_eq!((wc.opcode, wc.imm, wc.byte_len), (CqeOpcode::RECV_RDMA_WITH_IMM, 77, 1023));
-    x.post(&[x.remote(4, WqeOpcode::READ, &[x.sge(100_000, 2049)], &y, 5001)]);
-    x.expect(4);
+    x.completes(x.remote(4, WqeOpcode::READ, &[x.sge(100_000, 2049)], &y, 5001));
     assert!(x.buffer[100_000..102_049] == y.buffer[5001..7050]);
     let result = [x.sge(64, 8)];
     let mut add = x.remote(5, WqeOpcode::FETCH_ADD, &result, &y, 50_000);
@@ -74,19 +70,16 @@ fn one_of_each(a: &std::sync::Arc<Device<TestCard>>, b: &std::sync::Arc<Device<T
 
     let (x, y) = tests::connect(a, b, Options { qp_type: QpType::UC, ..options });
     y.recv(7, &[y.sge(0, 2000)]);
-    x.post(&[x.wr(7, WqeOpcode::SEND, &[x.sge(0, 1999)])]);
-    x.expect(7);
+    x.completes(x.wr(7, WqeOpcode::SEND, &[x.sge(0, 1999)]));
     y.expect(7);
-    x.post(&[x.remote(8, WqeOpcode::WRITE, &[x.sge(0, 1)], &y, 5000)]);
-    x.expect(8);
+    x.completes(x.remote(8, WqeOpcode::WRITE, &[x.sge(0, 1)], &y, 5000));
 
     let (x, y) = tests::connect(a, b, Options { qp_type: QpType::UD, ..options });
     let ah = x.pd.create_ah(&x.av(y.gid())).expect("an AH");
     y.recv(9, &[y.sge(0, 2000)]);
     let sges = [x.sge(0, 333)];
     let wr = x.wr(9, WqeOpcode::SEND_WITH_IMM, &sges);
-    x.post(&[SendWr { imm: 0x0102_0304, ..datagram(&ah, y.qp.qpn(), wr) }]);
-    x.expect(9);
+    x.completes(SendWr { imm: 0x0102_0304, ..datagram(&ah, y.qp.qpn(), wr) });
     let wc = y.expect(9);
     assert_eq!((wc.byte_len, wc.src_qp, wc.imm), (373, x.qp.qpn(), 0x0102_0304));
 }

@@ -40,16 +40,13 @@ fn options() -> Options {
 /// A WRITE, a SEND and a READ of so many bytes, from and to odd places.
 fn exchange(x: &Side, y: &mut Side, size: usize) {
     let what = format!("mtu {}, {size} bytes", x.options.mtu);
-    x.post(&[x.remote(1, WqeOpcode::WRITE, &[x.sge(13, size)], y, 501)]);
-    x.expect(1);
+    x.completes(x.remote(1, WqeOpcode::WRITE, &[x.sge(13, size)], y, 501));
     assert!(x.buffer[13..13 + size] == y.buffer[501..501 + size], "WRITE, {what}");
     y.recv(100, &[y.sge(1, size)]);
-    x.post(&[x.wr(2, WqeOpcode::SEND, &[x.sge(7, size)])]);
-    x.expect(2);
+    x.completes(x.wr(2, WqeOpcode::SEND, &[x.sge(7, size)]));
     assert_eq!(y.expect(100).byte_len as usize, size);
     assert!(x.buffer[7..7 + size] == y.buffer[1..1 + size], "SEND, {what}");
-    x.post(&[x.remote(3, WqeOpcode::READ, &[x.sge(500_021, size)], y, 1)]);
-    x.expect(3);
+    x.completes(x.remote(3, WqeOpcode::READ, &[x.sge(500_021, size)], y, 1));
     assert!(x.buffer[500_021..500_021 + size] == y.buffer[1..1 + size], "READ, {what}");
     y.buffer[..size + 600].fill(0);
 }
@@ -79,8 +76,7 @@ fn two_nets_exchange_everything_by_udp() {
         let mut add = x.remote(5, WqeOpcode::FETCH_ADD, &[], &y, 50_000);
         let sge = [x.sge(64, 8)];
         add = SendWr { compare_add: 11, data: driver::Data::Sges(&sge), ..add };
-        x.post(&[add]);
-        x.expect(5);
+        x.completes(add);
         assert_eq!(y.buffer[50_000..50_008], 11u64.to_le_bytes());
         for wrong in ["rx_icrc_errors", "rx_malformed", "rx_no_qp"] {
             assert_eq!((x.counter(wrong), y.counter(wrong)), (0, 0), "{wrong}");
@@ -94,8 +90,7 @@ fn two_nets_exchange_everything_by_udp() {
         y.recv(9, &[y.sge(0, 2000)]);
         let sges = [x.sge(0, 333)];
         let send = x.wr(9, WqeOpcode::SEND, &sges);
-        x.post(&[if qp_type == QpType::UD { datagram(&ah, y.qp.qpn(), send) } else { send }]);
-        x.expect(9);
+        x.completes(if qp_type == QpType::UD { datagram(&ah, y.qp.qpn(), send) } else { send });
         assert_eq!(y.expect(9).byte_len as usize, headers + 333);
         assert!(x.buffer[..333] == y.buffer[headers..headers + 333]);
     }
@@ -129,8 +124,7 @@ fn selective_repeat_and_go_back_n_understand_each_other() {
                 assert!(x.buffer[13..13 + size] == y.buffer[501..501 + size], "WRITE, round {round}");
                 let after = u64::from_le_bytes(y.buffer[400_000..400_008].try_into().expect("8 bytes"));
                 assert_eq!(after, before.wrapping_add(11), "once");
-                x.post(&[x.wr(3, WqeOpcode::SEND, &sges)]);
-                x.expect(3);
+                x.completes(x.wr(3, WqeOpcode::SEND, &sges));
                 assert_eq!(y.expect(9).byte_len as usize, size);
                 assert!(x.buffer[13..13 + size] == y.buffer[1..1 + size], "SEND, round {round}");
                 y.buffer.pattern(100 + round);
@@ -236,8 +230,7 @@ fn where_nobody_is_retries_run_out() {
     assert_eq!(x.wait().status, CqeStatus::RETRY_EXC_ERR);
     // Within the port nothing leaves the card.
     let (x, y) = connect(&a, &a, options);
-    x.post(&[x.remote(1, WqeOpcode::WRITE, &[x.sge(0, 100)], &y, 0)]);
-    x.expect(1);
+    x.completes(x.remote(1, WqeOpcode::WRITE, &[x.sge(0, 100)], &y, 0));
 }
 
 #[test]
@@ -249,8 +242,7 @@ fn a_net_that_goes_away_is_missed_and_found_again() {
     for _ in 0..2 {
         let other = net_at(there);
         let (x, y) = connect(&a, &other.open(0), options);
-        x.post(&[x.remote(1, WqeOpcode::WRITE, &[x.sge(0, 100)], &y, 0)]);
-        x.expect(1);
+        x.completes(x.remote(1, WqeOpcode::WRITE, &[x.sge(0, 100)], &y, 0));
         let gone = (y.buffer.addr(0), y.mr.rkey());
         drop((y, other));
         let sges = [x.sge(0, 100)];

@@ -44,12 +44,10 @@ fn connections_over_every_pair_of_ports() {
             cards.each_of(of(from), of(to), |x, y| {
                 let before = counters(x);
                 x.buffer.pattern(from);
-                x.post(&[x.remote(1, WqeOpcode::WRITE, &[x.sge(0, 5000)], y, 0)]);
-                x.expect(1);
+                x.completes(x.remote(1, WqeOpcode::WRITE, &[x.sge(0, 5000)], y, 0));
                 assert!(x.buffer[..5000] == y.buffer[..5000]);
                 y.recv(2, &[y.sge(0, 100)]);
-                x.post(&[x.wr(2, WqeOpcode::SEND, &[x.sge(0, 100)])]);
-                x.expect(2);
+                x.completes(x.wr(2, WqeOpcode::SEND, &[x.sge(0, 100)]));
                 y.expect(2);
                 let after = counters(x);
                 let own = usize::from(from) - 1;

@@ -93,8 +93,7 @@ fn reads_of_scattered_pages() {
     let region = unsafe { y.pd.reg_pages(&list, 0, Access::REMOTE_READ) }.expect("a region");
     let sge = [x.sge(0, length as usize)];
     let read = SendWr { remote_addr: 0, rkey: region.rkey(), ..x.remote(1, WqeOpcode::READ, &sge, &y, 0) };
-    x.post(&[read]);
-    x.expect(1);
+    x.completes(read);
     for at in 0..length as usize {
         let (page, within) = ((at + first) / PAGE, (at + first) % PAGE);
         let from = aligned as usize + (PAGES - 1 - page) * PAGE + within;

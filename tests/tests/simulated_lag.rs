@@ -272,8 +272,7 @@ fn datagrams_go_by_both() {
         for (nth, (_, y)) in receivers.iter().enumerate() {
             y.recv(1, &[y.sge(0, 1040)]);
             let ah = x.pd.create_ah(&x.av(y.gid())).expect("an address handle");
-            x.post(&[datagram(&ah, y.qp.qpn(), x.wr(nth as u64, WqeOpcode::SEND, &[x.sge(0, 1000)]))]);
-            x.expect(nth as u64);
+            x.completes(datagram(&ah, y.qp.qpn(), x.wr(nth as u64, WqeOpcode::SEND, &[x.sge(0, 1000)])));
             assert_eq!(y.wait().status, CqeStatus::SUCCESS);
         }
         let counts = |card: usize, name| [1, 2].map(|number| counter(&devices[card], number, name));

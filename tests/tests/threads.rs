@@ -259,8 +259,7 @@ fn queues_come_and_go_beside_traffic() {
                     assert!(round < 60 || Instant::now() < until, "no WRITE is done in {round} rounds");
                     let (p, q) = connect(&a, &b, Options { cqes: 64, ..options() });
                     q.recv(round, &[q.sge(0, 100)]);
-                    p.post(&[p.wr(round, WqeOpcode::SEND, &[p.sge(0, 100)])]);
-                    p.expect(round);
+                    p.completes(p.wr(round, WqeOpcode::SEND, &[p.sge(0, 100)]));
                     // The peer goes with its completion not polled, in either order.
                     if round % 2 == 0 {
                         drop(q);
@@ -271,8 +270,7 @@ fn queues_come_and_go_beside_traffic() {
         }
         while !done.load(Ordering::SeqCst) {
             let n = written.load(Ordering::SeqCst);
-            x.post(&[x.remote(n, WqeOpcode::WRITE, &[x.sge(0, 64)], &y, 0)]);
-            x.expect(n);
+            x.completes(x.remote(n, WqeOpcode::WRITE, &[x.sge(0, 64)], &y, 0));
             written.store(n + 1, Ordering::SeqCst);
         }
     });
@@ -296,8 +294,7 @@ fn a_sleeper_is_woken_by_each_completion() {
             }
         });
         for n in 0..1000 {
-            x.post(&[x.wr(n, WqeOpcode::SEND, &[x.sge(0, 8)])]);
-            x.expect(n);
+            x.completes(x.wr(n, WqeOpcode::SEND, &[x.sge(0, 8)]));
         }
     });
 }

@@ -56,27 +56,23 @@ fn exchange<C: Card, D: Card>(x: &mut Peer<C>, y: &mut Peer<D>) {
         x.buffer.pattern(n as u8 + 1);
         y.buffer.fill(0);
         y.recv(n, &[y.sge(0, size)]);
-        x.post(&[x.wr(n, WqeOpcode::SEND, &[x.sge(0, size)])]);
-        x.expect(n);
+        x.completes(x.wr(n, WqeOpcode::SEND, &[x.sge(0, size)]));
         assert_eq!(y.expect(n).byte_len as usize, size);
         assert!(y.buffer[..size] == x.buffer[..size], "SEND of {size} bytes");
 
         let at = 120_000;
-        x.post(&[x.remote(n, WqeOpcode::WRITE, &[x.sge(0, size)], y, at)]);
-        x.expect(n);
+        x.completes(x.remote(n, WqeOpcode::WRITE, &[x.sge(0, size)], y, at));
         assert!(y.buffer[at..at + size] == x.buffer[..size], "WRITE of {size} bytes");
         assert!(y.buffer[at + size..].iter().all(|&byte| byte == 0), "and nothing after it");
 
         y.buffer.pattern(n as u8 + 100);
-        x.post(&[x.remote(n, WqeOpcode::READ, &[x.sge(at, size)], y, 7)]);
-        x.expect(n);
+        x.completes(x.remote(n, WqeOpcode::READ, &[x.sge(at, size)], y, 7));
         assert!(x.buffer[at..at + size] == y.buffer[7..7 + size], "READ of {size} bytes");
     }
     y.buffer[0..8].copy_from_slice(&41_u64.to_ne_bytes());
     let sges = [x.sge(64, 8)];
     let add = SendWr { compare_add: 1, ..x.remote(9, WqeOpcode::FETCH_ADD, &sges, y, 0) };
-    x.post(&[add]);
-    x.expect(9);
+    x.completes(add);
     assert_eq!((&x.buffer[64..72], &y.buffer[0..8]), (&41_u64.to_ne_bytes()[..], &42_u64.to_ne_bytes()[..]));
 }
 
@@ -296,8 +292,7 @@ fn as_a_child_exchange_until_killed() {
     let (x, y) = connect(&a, &a, options());
     println!("in the middle");
     for n in 0.. {
-        x.post(&[x.remote(n, WqeOpcode::WRITE, &[x.sge(0, 200_000)], &y, 0)]);
-        x.expect(n);
+        x.completes(x.remote(n, WqeOpcode::WRITE, &[x.sge(0, 200_000)], &y, 0));
     }
 }
 

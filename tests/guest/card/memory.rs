@@ -26,26 +26,22 @@ pub fn both_ways(a: &Card, b: &Card) -> driver::Result<()> {
         x.buffer.pattern(round * 2 + 1);
         y.buffer.fill(0);
         let sge = [x.sge(0, half)];
-        x.post(&[x.remote(1, WqeOpcode::WRITE, &sge, &y, half)]);
-        x.expect(1);
+        x.completes(x.remote(1, WqeOpcode::WRITE, &sge, &y, half));
         assert!(y.buffer[half..] == x.buffer[..half], "what was written");
         assert!(y.buffer[..half].iter().all(|byte| *byte == 0), "what was not");
         y.buffer.pattern(round * 2 + 2);
         let sge = [x.sge(half, half)];
-        x.post(&[x.remote(2, WqeOpcode::READ, &sge, &y, 0)]);
-        x.expect(2);
+        x.completes(x.remote(2, WqeOpcode::READ, &sge, &y, 0));
         assert!(x.buffer[half..] == y.buffer[..half], "what was read");
         // An odd offset and an odd length.
         y.recv(3, &[y.sge(4097, 5001)]);
         let sge = [x.sge(1, 4999)];
-        x.post(&[x.wr(4, WqeOpcode::SEND, &sge)]);
-        x.expect(4);
+        x.completes(x.wr(4, WqeOpcode::SEND, &sge));
         assert_eq!(y.expect(3).byte_len, 4999);
         assert!(y.buffer[4097..4097 + 4999] == x.buffer[1..5000], "what was sent");
         y.buffer[64..72].copy_from_slice(&41u64.to_le_bytes());
         let sge = [x.sge(0, 8)];
-        x.post(&[SendWr { compare_add: 1, ..x.remote(5, WqeOpcode::FETCH_ADD, &sge, &y, 64) }]);
-        x.expect(5);
+        x.completes(SendWr { compare_add: 1, ..x.remote(5, WqeOpcode::FETCH_ADD, &sge, &y, 64) });
         assert_eq!((&x.buffer[..8], &y.buffer[64..72]), (&41u64.to_le_bytes()[..], &42u64.to_le_bytes()[..]));
         std::mem::swap(&mut x, &mut y);
     }

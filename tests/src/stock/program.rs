@@ -50,7 +50,7 @@ pub struct Program {
     line: String,
     child: Child,
     said: Arc<Mutex<Vec<u8>>>,
-    readers: Vec<JoinHandle<()>>,
+    reader: Option<JoinHandle<()>>,
     status: Option<ExitStatus>,
     started: Instant,
 }
@@ -142,8 +142,8 @@ impl Program {
         let said = Arc::new(Mutex::new(Vec::new()));
         // Its ends of the pipe, without which there is no end of it.
         drop(command);
-        let readers = vec![collect(File::from(reader), said.clone())];
-        Program { line, child, said, readers, status: None, started: Instant::now() }
+        let reader = Some(collect(File::from(reader), said.clone()));
+        Program { line, child, said, reader, status: None, started: Instant::now() }
     }
 
     /// Its process id (`verbena run` becomes the program, so this is the program's).
@@ -158,7 +158,7 @@ impl Program {
 
     /// What it has said so far.
     pub fn said(&self) -> String {
-        String::from_utf8_lossy(&self.said.lock().expect("the readers do not panic")).into_owned()
+        String::from_utf8_lossy(&self.said.lock().expect("the reader does not panic")).into_owned()
     }
 
     /// True when it is over.
@@ -191,7 +191,7 @@ impl Program {
     fn wait_until(&mut self, instead: impl Instead, limit: Duration, mut is: impl FnMut(&str) -> bool) {
         let start = Instant::now();
         while !is(&self.said()) {
-            let over = self.has_ended() && self.readers.iter().all(JoinHandle::is_finished);
+            let over = self.has_ended() && self.reader.as_ref().is_none_or(JoinHandle::is_finished);
             // What came between the look and the end counts too.
             if (over || start.elapsed() > limit) && !is(&self.said()) {
                 let how = if over { "ended" } else { "went on" };
@@ -247,7 +247,7 @@ impl Program {
             // SAFETY: a descendant of our child, seen a moment ago.
             unsafe { libc::kill(pid as i32, libc::SIGKILL) };
         }
-        for reader in self.readers.drain(..) {
+        if let Some(reader) = self.reader.take() {
             // A reader that does not end belongs to a daemon that kept the pipe: not our business.
             let start = Instant::now();
             while !reader.is_finished() && start.elapsed() < Duration::from_secs(5) {
@@ -263,7 +263,7 @@ impl Drop for Program {
     }
 }
 
-fn collect(mut source: impl Read + Send + 'static, said: Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
+fn collect(mut source: File, said: Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let mut buffer = [0; 4096];
         while let Ok(count @ 1..) = source.read(&mut buffer) {

@@ -33,8 +33,7 @@ fn frames_are_marked_and_counted() {
                 // The part of it that this is.
                 x.buffer[54..58].copy_from_slice(&[17, 0, 0, 8 + 1]);
                 y.recv(n, &[y.sge(0, 2000)]);
-                x.post(&[x.wr(n, WqeOpcode::RAW_ETH, &[x.sge(0, 64)])]);
-                x.expect(n);
+                x.completes(x.wr(n, WqeOpcode::RAW_ETH, &[x.sge(0, 64)]));
                 let wc = y.expect(n);
                 let mark = (*kind == FrameKind::OTHER).then_some(7);
                 assert_eq!((wc.frame_kind, wc.mark), (*kind, mark), "round {round}");
@@ -69,8 +68,7 @@ fn what_rules_drop_is_counted_though_somebody_watches() {
             x.buffer[..64].fill(0);
             x.buffer[..6].copy_from_slice(&mac);
             y.recv(1, &[y.sge(0, 2000)]);
-            x.post(&[x.wr(0, WqeOpcode::RAW_ETH, &[x.sge(0, 64)])]);
-            x.expect(0);
+            x.completes(x.wr(0, WqeOpcode::RAW_ETH, &[x.sge(0, 64)]));
             y.expect(1);
             dropped(y) - before
         };
@@ -102,8 +100,7 @@ fn rules_go_by_the_vlans_that_are_taken() {
                 x.buffer[12..16].copy_from_slice(&[0x81, 0, (vlan >> 8) as u8, vlan as u8]);
             }
             y.recv(1, &[y.sge(0, 2000)]);
-            x.post(&[x.wr(0, WqeOpcode::RAW_ETH, &[x.sge(0, 64)])]);
-            x.expect(0);
+            x.completes(x.wr(0, WqeOpcode::RAW_ETH, &[x.sge(0, 64)]));
             let came = missed(y) == before;
             if came {
                 y.expect(1);

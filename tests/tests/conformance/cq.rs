@@ -19,8 +19,7 @@ fn send(x: &Side, y: &Side, id: u64, flags: SendFlags) {
     y.recv(id, &[]);
     let mut wr = x.wr(id, WqeOpcode::SEND, &[]);
     wr.flags |= flags;
-    x.post(&[wr]);
-    x.expect(id);
+    x.completes(wr);
 }
 
 #[test]
@@ -93,8 +92,7 @@ fn arming_for_solicited_completions() {
         y.recv(1, &[]);
         let mut wr = x.remote(1, WqeOpcode::WRITE_WITH_IMM, &[], y, 0);
         wr.flags |= SendFlags::SOLICITED;
-        x.post(&[wr]);
-        x.expect(1);
+        x.completes(wr);
         expect_completion_event(&y.device, y.cq.cqn());
         y.expect(1);
         // A completion in error counts as solicited.
@@ -208,8 +206,7 @@ fn sends_and_receives_in_two_queues() {
     join(&x, &y);
     x.recv(1, &[]);
     x.recv(2, &[]);
-    y.post(&[y.wr(9, WqeOpcode::SEND, &[])]);
-    y.expect(9);
+    y.completes(y.wr(9, WqeOpcode::SEND, &[]));
     write(&x, &y, 5);
     x.expect(5);
     x.quiet();

@@ -97,24 +97,21 @@ fn regions_have_the_addresses_that_they_were_given() {
             let sge = [x.sge(0, 1000)];
             for offset in [0, 123, 9000] {
                 y.buffer.fill(0);
-                x.post(&[SendWr {
+                x.completes(SendWr {
                     remote_addr: base + offset,
                     rkey: mr.rkey(),
                     ..x.remote(1, WqeOpcode::WRITE, &sge, y, 0)
-                }]);
-                x.expect(1);
+                });
                 assert!(y.buffer[5000 + offset as usize..][..1000] == x.buffer[..1000]);
                 // Local keys mean the same addresses.
                 let own = [Sge { addr: base + offset, length: 1000, lkey: mr.lkey() }];
                 x.recv(2, &[x.sge(100_000, 1000)]);
-                y.post(&[y.wr(3, WqeOpcode::SEND, &own)]);
-                y.expect(3);
+                y.completes(y.wr(3, WqeOpcode::SEND, &own));
                 x.expect(2);
                 assert!(x.buffer[100_000..101_000] == x.buffer[..1000]);
                 y.buffer.fill(0);
                 y.recv(4, &own);
-                x.post(&[x.wr(5, WqeOpcode::SEND, &sge)]);
-                x.expect(5);
+                x.completes(x.wr(5, WqeOpcode::SEND, &sge));
                 y.expect(4);
                 assert!(y.buffer[5000 + offset as usize..][..1000] == x.buffer[..1000]);
             }
@@ -142,12 +139,11 @@ fn the_same_memory_in_several_regions() {
             .collect();
         for (n, mr) in regions.iter().enumerate().filter(|(_, mr)| mr.length() >= 3000) {
             y.buffer.fill(0);
-            x.post(&[SendWr {
+            x.completes(SendWr {
                 remote_addr: mr.wire_va(),
                 rkey: mr.rkey(),
                 ..x.remote(1, WqeOpcode::WRITE, &sge, y, 0)
-            }]);
-            x.expect(1);
+            });
             let at = (mr.addr() - y.buffer.addr(0)) as usize;
             assert!(y.buffer[at..at + 3000] == x.buffer[..3000]);
             // The ones before it are gone, and the memory stays reachable.
@@ -155,8 +151,7 @@ fn the_same_memory_in_several_regions() {
             assert!(regions[n].destroy().is_err(), "destroyed already");
         }
         y.buffer.fill(0);
-        x.post(&[x.remote(1, WqeOpcode::WRITE, &sge, y, 100)]);
-        x.expect(1);
+        x.completes(x.remote(1, WqeOpcode::WRITE, &sge, y, 100));
         assert!(y.buffer[100..3100] == x.buffer[..3000]);
     });
 }
@@ -208,18 +203,16 @@ fn a_region_of_64_gib_costs_nothing_and_works_at_its_far_end() {
     assert_eq!(mr.length(), SIZE as u64);
     let far = base + SIZE as u64 - 5000;
     for addr in [base, base + (5 << 30) + 1, base + (32 << 30), far] {
-        x.post(&[SendWr {
+        x.completes(SendWr {
             remote_addr: addr,
             rkey: mr.rkey(),
             ..x.remote(1, WqeOpcode::WRITE, &[x.sge(0, 5000)], &y, 0)
-        }]);
-        x.expect(1);
-        x.post(&[SendWr {
+        });
+        x.completes(SendWr {
             remote_addr: addr,
             rkey: mr.rkey(),
             ..x.remote(2, WqeOpcode::READ, &[x.sge(9000, 5000)], &y, 0)
-        }]);
-        x.expect(2);
+        });
         assert!(x.buffer[9000..14_000] == x.buffer[..5000]);
         assert!(memory[(addr - base) as usize..][..5000] == x.buffer[..5000]);
     }

@@ -69,23 +69,21 @@ fn a_region_of_scattered_pages() {
                 let len = len.min(length - offset).min(500_000);
                 let wire = mr.wire_va() + offset as u64;
                 let sge = [x.sge(17, len)];
-                x.post(&[SendWr {
+                x.completes(SendWr {
                     remote_addr: wire,
                     rkey: mr.rkey(),
                     ..x.remote(1, WqeOpcode::WRITE, &sge, y, 0)
-                }]);
-                x.expect(1);
+                });
                 assert!(
                     pages.bytes(&memory, offset, len) == x.buffer[17..17 + len],
                     "WRITE of {len} at {offset}"
                 );
                 let back = [x.sge(510_001, len)];
-                x.post(&[SendWr {
+                x.completes(SendWr {
                     remote_addr: wire,
                     rkey: mr.rkey(),
                     ..x.remote(2, WqeOpcode::READ, &back, y, 0)
-                }]);
-                x.expect(2);
+                });
                 assert!(
                     x.buffer[510_001..510_001 + len] == x.buffer[17..17 + len],
                     "READ of {len} at {offset}"
@@ -94,8 +92,7 @@ fn a_region_of_scattered_pages() {
                 let own = [Sge { addr: wire, length: len as u32, lkey: mr.lkey() }];
                 x.buffer[510_000..].fill(0);
                 x.recv(3, &back);
-                y.post(&[y.wr(3, WqeOpcode::SEND, &own)]);
-                y.expect(3);
+                y.completes(y.wr(3, WqeOpcode::SEND, &own));
                 x.expect(3);
                 assert!(
                     x.buffer[510_001..510_001 + len] == x.buffer[17..17 + len],
@@ -103,15 +100,13 @@ fn a_region_of_scattered_pages() {
                 );
                 let other = [x.sge(1, len)];
                 y.recv(4, &own);
-                x.post(&[x.wr(4, WqeOpcode::SEND, &other)]);
-                x.expect(4);
+                x.completes(x.wr(4, WqeOpcode::SEND, &other));
                 y.expect(4);
                 assert!(
                     pages.bytes(&memory, offset, len) == x.buffer[1..1 + len],
                     "receive of {len} at {offset}"
                 );
-                y.post(&[y.remote(5, WqeOpcode::READ, &own, x, 2)]);
-                y.expect(5);
+                y.completes(y.remote(5, WqeOpcode::READ, &own, x, 2));
                 assert!(
                     pages.bytes(&memory, offset, len) == x.buffer[2..2 + len],
                     "READ into {len} at {offset}"
@@ -128,8 +123,7 @@ fn a_region_of_scattered_pages() {
             let before =
                 u64::from_ne_bytes(pages.bytes(&memory, at as usize, 8).try_into().expect("8 bytes"));
             let sge = [x.sge(0, 8)];
-            x.post(&[SendWr { data: driver::Data::Sges(&sge), ..add }]);
-            x.expect(6);
+            x.completes(SendWr { data: driver::Data::Sges(&sge), ..add });
             assert_eq!(x.buffer[..8], before.to_ne_bytes());
             assert_eq!(pages.bytes(&memory, at as usize, 8), before.wrapping_add(5).to_ne_bytes());
             // Its eight bytes are of two pages, which lie apart: nothing is done.

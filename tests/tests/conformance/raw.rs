@@ -339,8 +339,7 @@ fn what_is_no_frame_is_refused() {
         let sge = [x.sge(0, 64)];
         assert!(x.qp.send().push(&x.wr(2, WqeOpcode::SEND, &sge)).is_err(), "no message");
         assert!(x.qp.send().push(&x.wr(2, WqeOpcode::WRITE, &sge)).is_err());
-        x.post(&[x.wr(3, WqeOpcode::NOP, &[])]);
-        x.expect(3);
+        x.completes(x.wr(3, WqeOpcode::NOP, &[]));
     });
 }
 
@@ -394,8 +393,7 @@ fn tags_are_inserted_and_stripped() {
                 strips.recv(n, &[strips.sge(0, 13), strips.sge(13, MAX_FRAME)]);
                 let sges = [x.sge(0, len)];
                 let wr = x.wr(n, WqeOpcode::RAW_ETH, &sges);
-                x.post(&[SendWr { flags: wr.flags | asked, vlan_tci: TCI, ..wr }]);
-                x.expect(n);
+                x.completes(SendWr { flags: wr.flags | asked, vlan_tci: TCI, ..wr });
                 let (whole, stripped) = (y.expect(n), strips.expect(n));
                 let tagged = !asked.is_empty();
                 let mut sent = x.buffer[..len].to_vec();
@@ -446,8 +444,7 @@ fn checksums_are_filled_in_and_checked() {
             y.recv(n, &[y.sge(0, 2000)]);
             let sges = [x.sge(0, 64)];
             let wr = x.wr(n, WqeOpcode::RAW_ETH, &sges);
-            x.post(&[SendWr { flags: wr.flags | flags, ..wr }]);
-            x.expect(n);
+            x.completes(SendWr { flags: wr.flags | flags, ..wr });
             let wc = y.expect(n);
             let found = (wc.flags.contains(WcFlags::IP_CSUM_OK), wc.flags.contains(WcFlags::L4_CSUM_OK));
             assert_eq!(found, right, "{flags:?}");

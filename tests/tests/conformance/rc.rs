@@ -14,8 +14,7 @@ fn write_reaches_the_peer_at_every_size_and_mtu() {
         x.buffer.pattern(mtu);
         for (n, &size) in SIZES.iter().enumerate() {
             let sge = [x.sge(13, size)];
-            x.post(&[x.remote(n as u64, WqeOpcode::WRITE, &sge, &y, 501)]);
-            x.expect(n as u64);
+            x.completes(x.remote(n as u64, WqeOpcode::WRITE, &sge, &y, 501));
             assert!(x.buffer[13..13 + size] == y.buffer[501..501 + size], "mtu {mtu}, {size} bytes");
             assert_eq!(y.buffer[501 + size], 0, "mtu {mtu}: nothing is written behind {size} bytes");
             assert!(y.poll().is_none(), "a WRITE completes nothing at the peer");
@@ -31,8 +30,7 @@ fn send_read_and_atomics() {
     for (n, &size) in SIZES.iter().enumerate() {
         let n = n as u64;
         y.recv(100 + n, &[y.sge(0, 300_000), y.sge(400_000, 300_000)]);
-        x.post(&[x.wr(n, WqeOpcode::SEND, &[x.sge(1, size)])]);
-        x.expect(n);
+        x.completes(x.wr(n, WqeOpcode::SEND, &[x.sge(1, size)]));
         let wc = y.expect(100 + n);
         assert_eq!((wc.opcode, wc.byte_len as usize), (CqeOpcode::RECV, size));
         let first = size.min(300_000);

@@ -113,8 +113,7 @@ fn the_first_and_the_last_byte_of_a_region_belong_to_it() {
                 let sge = [x.sge(0, length)];
                 let mut wr = x.remote(1, opcode, &sge, y, at);
                 wr.rkey = mr.rkey();
-                x.post(&[wr]);
-                x.expect(1);
+                x.completes(wr);
                 if opcode == WqeOpcode::WRITE {
                     assert!(y.buffer[at..at + length] == x.buffer[..length]);
                 }

@@ -107,8 +107,7 @@ fn reset_forgets_what_was_posted_and_what_completed() {
             join(x, y);
             // The first receive of the new life is the first that is used.
             x.recv(99, &[x.sge(0, 10)]);
-            y.post(&[y.wr(1, WqeOpcode::SEND, &[y.sge(0, 7)])]);
-            y.expect(1);
+            y.completes(y.wr(1, WqeOpcode::SEND, &[y.sge(0, 7)]));
             assert_eq!(x.expect(99).byte_len, 7);
             x.to(QpState::ERR);
             x.quiet();
@@ -125,8 +124,7 @@ fn the_first_packet_in_rtr_is_reported() {
     for qp_type in [QpType::RC, QpType::UC] {
         cards.each(Options { qp_type, ..small() }, |x, y| {
             // Both were in RTS already: no event.
-            x.post(&[x.remote(1, WqeOpcode::WRITE, &[x.sge(0, 8)], y, 0)]);
-            x.expect(1);
+            x.completes(x.remote(1, WqeOpcode::WRITE, &[x.sge(0, 8)], y, 0));
             expect_no_event(&y.device);
             x.to(QpState::RESET);
             y.to(QpState::RESET);
@@ -136,14 +134,12 @@ fn the_first_packet_in_rtr_is_reported() {
             y.rtr(x.qp.qpn(), x.gid(), x.options.psn);
             x.rts();
             for n in 0..3 {
-                x.post(&[x.remote(n, WqeOpcode::WRITE, &[x.sge(0, 8)], y, 0)]);
-                x.expect(n);
+                x.completes(x.remote(n, WqeOpcode::WRITE, &[x.sge(0, 8)], y, 0));
             }
             expect_async(&y.device, EventKind::COMM_EST, y.qp.qpn());
             expect_no_event(&y.device);
             y.rts();
-            y.post(&[y.remote(5, WqeOpcode::WRITE, &[y.sge(0, 8)], x, 0)]);
-            y.expect(5);
+            y.completes(y.remote(5, WqeOpcode::WRITE, &[y.sge(0, 8)], x, 0));
             expect_no_event(&x.device);
         });
     }

@@ -27,8 +27,7 @@ fn receives_and_reads_need_local_write() {
         let read_only = Sge { addr: y.buffer.addr(0), length: 100, lkey: mr.lkey() };
         // It may be sent from.
         x.recv(5, &[x.sge(0, 100)]);
-        y.post(&[y.wr(6, WqeOpcode::SEND, &[read_only])]);
-        y.expect(6);
+        y.completes(y.wr(6, WqeOpcode::SEND, &[read_only]));
         x.expect(5);
         // It is not read into.
         y.recv(9, &[read_only]);

@@ -129,16 +129,14 @@ fn as_many_elements_as_the_card_takes() {
         to[most as usize - 1] = y.sge(120_000, 60_000);
         y.buffer.fill(0);
         y.recv(round, &to);
-        x.post(&[x.wr(round, WqeOpcode::SEND, &from)]);
-        x.expect(round);
+        x.completes(x.wr(round, WqeOpcode::SEND, &from));
         let wc = y.expect(round);
         assert_eq!(wc.byte_len as usize, message.len());
         assert!(
             flat(&y.buffer, y.buffer.addr(0), &to)[..message.len()] == message[..],
             "SEND, round {round}"
         );
-        x.post(&[x.remote(round, WqeOpcode::WRITE, &from, &y, 100_001)]);
-        x.expect(round);
+        x.completes(x.remote(round, WqeOpcode::WRITE, &from, &y, 100_001));
         assert!(y.buffer[100_001..100_001 + message.len()] == message[..], "WRITE, round {round}");
         // And back, into as many pieces.
         y.buffer.pattern(round as u8);
@@ -179,8 +177,7 @@ fn empty_messages_of_every_opcode() {
                 }
                 // No key is looked at when there is nothing to access (IB spec 9.7.4.1.5).
                 let wr = SendWr { rkey: 0, remote_addr: 3, imm: 9, ..x.remote(n, opcode, sges, y, 0) };
-                x.post(&[wr]);
-                x.expect(n);
+                x.completes(wr);
                 if receives {
                     assert_eq!(y.expect(n).byte_len, 0);
                 }
@@ -267,12 +264,10 @@ fn messages_of_64_mib() {
         let (mut x, mut y) = connect(&a, &b, Options { mtu, bytes: SIZE + 4096, timeout: 18, ..small() });
         x.buffer.pattern(mtu);
         y.recv(1, &[y.sge(1, 1 << 20), y.sge((1 << 20) + 1, SIZE - (1 << 20))]);
-        x.post(&[x.wr(1, WqeOpcode::SEND, &[x.sge(3, SIZE)])]);
-        x.expect(1);
+        x.completes(x.wr(1, WqeOpcode::SEND, &[x.sge(3, SIZE)]));
         assert_eq!(y.expect(1).byte_len as usize, SIZE);
         assert!(x.buffer[3..3 + SIZE] == y.buffer[1..1 + SIZE]);
-        x.post(&[x.remote(2, WqeOpcode::WRITE, &[x.sge(0, SIZE)], &y, 4096)]);
-        x.expect(2);
+        x.completes(x.remote(2, WqeOpcode::WRITE, &[x.sge(0, SIZE)], &y, 4096));
         assert!(x.buffer[..SIZE] == y.buffer[4096..]);
         y.buffer.pattern(mtu + 1);
         x.post(&[x.remote(3, WqeOpcode::READ, &[x.sge(5, SIZE)], &y, 2)]);
@@ -301,8 +296,7 @@ fn both_sides_send_at_once() {
                 assert!(q.buffer[150_000..155_000] == p.buffer[..5000]);
             }
             for (p, q) in [(&*x, &*y), (&*y, &*x)] {
-                p.post(&[p.wr(round, WqeOpcode::SEND, &[p.sge(0, 5000)])]);
-                p.expect(round);
+                p.completes(p.wr(round, WqeOpcode::SEND, &[p.sge(0, 5000)]));
                 q.expect(1000 + round);
                 assert!(q.buffer[200_000..205_000] == p.buffer[..5000]);
             }

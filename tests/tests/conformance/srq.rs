@@ -53,8 +53,7 @@ fn several_qps_take_from_one_queue_in_the_order_of_posting() {
             for i in 0..batch {
                 let (x, y) = &pairs[(round * 7 + i * 3) % pairs.len()];
                 let bytes: Vec<u8> = (0..60).map(|b| (b + i + round) as u8).collect();
-                x.post(&[SendWr { data: driver::Data::Bytes(&bytes), ..x.wr(1, WqeOpcode::SEND, &[]) }]);
-                x.expect(1);
+                x.completes(SendWr { data: driver::Data::Bytes(&bytes), ..x.wr(1, WqeOpcode::SEND, &[]) });
                 let wc = y.expect(next + i as u64);
                 assert_eq!((wc.byte_len, wc.qpn), (60, y.qp.qpn()));
                 assert!(
@@ -77,8 +76,7 @@ fn receives_complete_out_of_order_and_their_places_are_used_again() {
     // Two receives for each QP; the completions are polled in another order than they were taken.
     for _ in 0..2 {
         for (x, _) in &pairs {
-            x.post(&[x.wr(1, WqeOpcode::SEND, &[x.sge(0, 10)])]);
-            x.expect(1);
+            x.completes(x.wr(1, WqeOpcode::SEND, &[x.sge(0, 10)]));
         }
     }
     assert_eq!(srq.post().push(6, &[]), Err(PostError::QueueFull), "taken, but not polled");
@@ -88,8 +86,7 @@ fn receives_complete_out_of_order_and_their_places_are_used_again() {
         y.wait();
         post(&srq, 6 + round as u64, &[memory.sge(0, 1000)]);
         assert_eq!(srq.post().push(99, &[]), Err(PostError::QueueFull));
-        x.post(&[x.wr(1, WqeOpcode::SEND, &[x.sge(0, 10)])]);
-        x.expect(1);
+        x.completes(x.wr(1, WqeOpcode::SEND, &[x.sge(0, 10)]));
     }
 }
 
@@ -119,8 +116,7 @@ fn the_limit_event_comes_once_and_can_be_armed_again() {
     let (x, y) = &pairs[0];
     let take = |n: usize| {
         for _ in 0..n {
-            x.post(&[x.wr(1, WqeOpcode::SEND, &[])]);
-            x.expect(1);
+            x.completes(x.wr(1, WqeOpcode::SEND, &[]));
             y.wait();
         }
     };
@@ -183,16 +179,14 @@ fn a_qp_in_error_leaves_the_queue_to_the_others() {
     assert_eq!(kinds[0], 1, "the last receive is reported once");
     let (x, y) = &pairs[1];
     for n in 1..4 {
-        x.post(&[x.wr(1, WqeOpcode::SEND, &[x.sge(0, 100)])]);
-        x.expect(1);
+        x.completes(x.wr(1, WqeOpcode::SEND, &[x.sge(0, 100)]));
         y.expect(n);
     }
     assert_eq!(y.state(), QpState::RTS);
     // Destroyed with completions not polled: their places are free again.
     (0..8).for_each(|n| post(&srq, n, &[]));
     for _ in 0..8 {
-        x.post(&[x.wr(1, WqeOpcode::SEND, &[])]);
-        x.expect(1);
+        x.completes(x.wr(1, WqeOpcode::SEND, &[]));
     }
     assert_eq!(srq.post().push(9, &[]), Err(PostError::QueueFull));
     y.qp.destroy().expect("destroyed");
@@ -211,8 +205,7 @@ fn a_chain_that_is_taken_back_leaves_nothing() {
         assert_eq!(chain.push(4, &[]), Err(PostError::QueueFull));
         chain.abort();
         post(&srq, 50 + round, &[]);
-        x.post(&[x.wr(1, WqeOpcode::SEND, &[])]);
-        x.expect(1);
+        x.completes(x.wr(1, WqeOpcode::SEND, &[]));
         y.expect(50 + round);
     }
     assert!(matches!(srq.post().push(1, &[y.sge(0, 1), y.sge(0, 1)]), Err(PostError::Invalid(_))));

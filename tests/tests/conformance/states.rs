@@ -15,8 +15,7 @@ fn an_idle_queue_is_drained_at_once_and_goes_on_in_rts() {
     for qp_type in [QpType::RC, QpType::UC] {
         cards.each(Options { qp_type, ..small() }, |x, y| {
             let sge = [x.sge(0, 2000)];
-            x.post(&[x.remote(1, WqeOpcode::WRITE, &sge, y, 0)]);
-            x.expect(1);
+            x.completes(x.remote(1, WqeOpcode::WRITE, &sge, y, 0));
             x.drain();
             expect_async(&x.device, EventKind::SQ_DRAINED, x.qp.qpn());
             assert_eq!(x.state(), QpState::SQD);
@@ -30,8 +29,7 @@ fn an_idle_queue_is_drained_at_once_and_goes_on_in_rts() {
             assert!(y.buffer[10_000..12_000].iter().all(|&b| b == 0));
             // The receive side works meanwhile.
             x.recv(10, &[x.sge(100_000, 100)]);
-            y.post(&[y.wr(4, WqeOpcode::SEND, &[y.sge(0, 100)])]);
-            y.expect(4);
+            y.completes(y.wr(4, WqeOpcode::SEND, &[y.sge(0, 100)]));
             x.expect(10);
             x.to(QpState::RTS);
             x.expect(2);
@@ -199,15 +197,13 @@ fn a_send_error_of_an_unreliable_qp_stops_its_send_queue_only() {
         // Sends are flushed, receives work.
         x.post(&[x.wr(4, WqeOpcode::SEND, &good)]);
         x.expect_flushed([4]);
-        y.post(&[y.wr(5, WqeOpcode::SEND, &[y.sge(0, 3000)])]);
-        y.expect(5);
+        y.completes(y.wr(5, WqeOpcode::SEND, &[y.sge(0, 3000)]));
         x.expect(10);
         x.quiet();
         // Back to work.
         x.to(QpState::RTS);
         y.recv(21, &[y.sge(10_000, 3000)]);
-        x.post(&[x.wr(6, WqeOpcode::SEND, &good)]);
-        x.expect(6);
+        x.completes(x.wr(6, WqeOpcode::SEND, &good));
         y.expect(21);
         assert!(y.buffer[10_000..13_000] == x.buffer[..3000]);
         x.to(QpState::ERR);

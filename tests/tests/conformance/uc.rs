@@ -30,13 +30,11 @@ fn sends_and_writes_of_every_size_and_mtu() {
                 let wc = y.expect(n);
                 assert_eq!((wc.opcode, wc.byte_len as usize, wc.imm), (CqeOpcode::RECV, size, 5));
                 assert!(y.buffer[..size] == x.buffer[7..7 + size]);
-                x.post(&[x.remote(n, WqeOpcode::WRITE, &sges, y, 600_001)]);
-                x.expect(n);
+                x.completes(x.remote(n, WqeOpcode::WRITE, &sges, y, 600_001));
                 assert!(y.buffer[600_001..600_001 + size] == x.buffer[7..7 + size]);
                 y.quiet();
                 y.recv(n, &[]);
-                x.post(&[SendWr { imm: 6, ..x.remote(n, WqeOpcode::WRITE_WITH_IMM, &sges, y, 500_000) }]);
-                x.expect(n);
+                x.completes(SendWr { imm: 6, ..x.remote(n, WqeOpcode::WRITE_WITH_IMM, &sges, y, 500_000) });
                 let wc = y.expect(n);
                 assert_eq!(
                     (wc.opcode, wc.byte_len as usize, wc.imm),
@@ -56,8 +54,7 @@ fn a_message_without_a_receive_is_lost_and_the_next_one_arrives() {
         for round in 0..10u64 {
             for size in [0, 100, 5000] {
                 // The sender does not learn of it.
-                x.post(&[x.wr(1, WqeOpcode::SEND, &[x.sge(0, size)])]);
-                x.expect(1);
+                x.completes(x.wr(1, WqeOpcode::SEND, &[x.sge(0, size)]));
                 y.quiet();
             }
             y.recv(round, &[y.sge(0, 8000)]);
@@ -73,8 +70,7 @@ fn a_message_without_a_receive_is_lost_and_the_next_one_arrives() {
         }
         assert_eq!((x.state(), y.state()), (QpState::RTS, QpState::RTS));
         // WRITE_WITH_IMM without a receive: lost too.
-        x.post(&[x.remote(4, WqeOpcode::WRITE_WITH_IMM, &[x.sge(0, 10)], y, 9000)]);
-        x.expect(4);
+        x.completes(x.remote(4, WqeOpcode::WRITE_WITH_IMM, &[x.sge(0, 10)], y, 9000));
         y.recv(9, &[]);
         y.quiet_for(Duration::from_millis(3));
         x.post(&[x.remote(5, WqeOpcode::WRITE_WITH_IMM, &[x.sge(0, 20)], y, 9000)]);
@@ -113,15 +109,13 @@ fn a_write_without_the_right_is_dropped_silently() {
         x.expect(1);
         x.expect(2);
         y.set_access(Access::REMOTE_READ);
-        x.post(&[x.remote(3, WqeOpcode::WRITE, &sge, y, 0)]);
-        x.expect(3);
+        x.completes(x.remote(3, WqeOpcode::WRITE, &sge, y, 0));
         assert!(y.buffer.iter().all(|&b| b == 0), "nothing was written");
         assert_eq!((x.state(), y.state()), (QpState::RTS, QpState::RTS));
         assert_eq!(lacks(), before, "no receive was missing");
         expect_no_event(&y.device);
         y.set_access(Access::REMOTE_WRITE);
-        x.post(&[x.remote(4, WqeOpcode::WRITE, &sge, y, 0)]);
-        x.expect(4);
+        x.completes(x.remote(4, WqeOpcode::WRITE, &sge, y, 0));
         assert!(y.buffer[..3000] == x.buffer[..3000]);
     });
 }
@@ -177,8 +171,7 @@ fn after_a_gap_the_first_whole_message_is_taken() {
             } else {
                 y.recv(n, &[y.sge(0, 5000)]);
             }
-            x.post(&[x.wr(n, WqeOpcode::SEND, &[x.sge(0, 4000)])]);
-            x.expect(n);
+            x.completes(x.wr(n, WqeOpcode::SEND, &[x.sge(0, 4000)]));
             assert_eq!(y.expect(n).byte_len, 4000);
         }
     }

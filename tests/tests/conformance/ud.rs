@@ -89,15 +89,13 @@ fn one_queue_talks_to_many() {
             for peer in more.iter().chain([&*y]) {
                 peer.recv(round, &[peer.sge(0, 200)]);
                 let size = peer.qp.qpn() as usize % 100 + round as usize;
-                x.post(&[to(peer, &way, x.wr(round, WqeOpcode::SEND, &[x.sge(0, size)]))]);
-                x.expect(round);
+                x.completes(to(peer, &way, x.wr(round, WqeOpcode::SEND, &[x.sge(0, size)])));
                 let wc = peer.expect(round);
                 assert_eq!((wc.byte_len as usize, wc.src_qp), (40 + size, x.qp.qpn()));
                 // And the answer, to the sender that the completion names.
                 let back = peer.pd.create_ah(&peer.av(x.gid())).expect("an address handle");
                 x.recv(round + 500, &[x.sge(1000, 200)]);
-                peer.post(&[datagram(&back, wc.src_qp, peer.wr(round, WqeOpcode::SEND, &[]))]);
-                peer.expect(round);
+                peer.completes(datagram(&back, wc.src_qp, peer.wr(round, WqeOpcode::SEND, &[])));
                 assert_eq!(x.expect(round + 500).src_qp, peer.qp.qpn());
             }
         }
@@ -110,13 +108,11 @@ fn another_qkey_is_dropped() {
         let way = ah(x, y);
         y.recv(1, &[y.sge(0, 100)]);
         for qkey in [0, QKEY + 1, 0x7fff_ffff] {
-            x.post(&[SendWr { remote_qkey: qkey, ..to(y, &way, x.wr(1, WqeOpcode::SEND, &[])) }]);
-            x.expect(1);
+            x.completes(SendWr { remote_qkey: qkey, ..to(y, &way, x.wr(1, WqeOpcode::SEND, &[])) });
         }
         y.quiet_for(std::time::Duration::from_millis(2));
         // With the high bit the sender's own Q_Key counts (IB spec 10.2.5).
-        x.post(&[SendWr { remote_qkey: 0x8000_0000, ..to(y, &way, x.wr(2, WqeOpcode::SEND, &[])) }]);
-        x.expect(2);
+        x.completes(SendWr { remote_qkey: 0x8000_0000, ..to(y, &way, x.wr(2, WqeOpcode::SEND, &[])) });
         y.expect(1);
         // The receiver's Q_Key can be changed.
         y.qp.modify(
@@ -140,23 +136,18 @@ fn another_qkey_is_dropped() {
 fn without_a_receive_or_a_receiver_a_datagram_is_lost() {
     on_one_and_two_cards(ud(), |x, y| {
         let way = ah(x, y);
-        x.post(&[to(y, &way, x.wr(1, WqeOpcode::SEND, &[x.sge(0, 10)]))]);
-        x.expect(1);
+        x.completes(to(y, &way, x.wr(1, WqeOpcode::SEND, &[x.sge(0, 10)])));
         y.recv(1, &[y.sge(0, 100)]);
         y.quiet_for(std::time::Duration::from_millis(2));
-        x.post(&[SendWr { remote_qpn: 0x12_3456, ..to(y, &way, x.wr(2, WqeOpcode::SEND, &[])) }]);
-        x.expect(2);
+        x.completes(SendWr { remote_qpn: 0x12_3456, ..to(y, &way, x.wr(2, WqeOpcode::SEND, &[])) });
         y.to(QpState::RESET);
-        x.post(&[to(y, &way, x.wr(3, WqeOpcode::SEND, &[]))]);
-        x.expect(3);
+        x.completes(to(y, &way, x.wr(3, WqeOpcode::SEND, &[])));
         y.init();
         y.recv(7, &[y.sge(0, 100)]);
-        x.post(&[to(y, &way, x.wr(4, WqeOpcode::SEND, &[]))]);
-        x.expect(4);
+        x.completes(to(y, &way, x.wr(4, WqeOpcode::SEND, &[])));
         y.quiet();
         y.rtr(0, [0; 16], 0);
-        x.post(&[to(y, &way, x.wr(5, WqeOpcode::SEND, &[x.sge(0, 3)]))]);
-        x.expect(5);
+        x.completes(to(y, &way, x.wr(5, WqeOpcode::SEND, &[x.sge(0, 3)])));
         assert_eq!(y.expect(7).byte_len, 43);
         assert_eq!(x.state(), QpState::RTS);
     });
@@ -177,14 +168,12 @@ fn a_datagram_longer_than_the_mtu_is_refused_and_the_send_queue_recovers() {
         assert_eq!(x.state(), QpState::SQE);
         // Its receive queue continues.
         let back = ah(y, x);
-        y.post(&[to(x, &back, y.wr(5, WqeOpcode::SEND, &[y.sge(0, 7)]))]);
-        y.expect(5);
+        y.completes(to(x, &back, y.wr(5, WqeOpcode::SEND, &[y.sge(0, 7)])));
         assert_eq!(x.expect(9).byte_len, 47);
         x.post(&[to(y, &way, x.wr(3, WqeOpcode::SEND, &[]))]);
         x.expect_flushed([3]);
         x.to(QpState::RTS);
-        x.post(&[to(y, &way, x.wr(4, WqeOpcode::SEND, &[x.sge(0, 4096)]))]);
-        x.expect(4);
+        x.completes(to(y, &way, x.wr(4, WqeOpcode::SEND, &[x.sge(0, 4096)])));
         assert_eq!(y.expect(1).byte_len, 4136);
     });
 }
@@ -200,8 +189,7 @@ fn a_bad_local_key_is_an_error_of_the_send_queue() {
         assert_eq!(x.state(), QpState::SQE);
         x.to(QpState::RTS);
         y.recv(1, &[y.sge(0, 100)]);
-        x.post(&[to(y, &way, x.wr(3, WqeOpcode::SEND, &[]))]);
-        x.expect(3);
+        x.completes(to(y, &way, x.wr(3, WqeOpcode::SEND, &[])));
         y.expect(1);
     });
 }
@@ -213,8 +201,7 @@ fn a_receive_too_short_for_datagram_and_grh_fails() {
             let way = ah(x, y);
             y.recv(1, &[y.sge(0, short)]);
             y.recv(2, &[y.sge(0, 100)]);
-            x.post(&[to(y, &way, x.wr(1, WqeOpcode::SEND, &[x.sge(0, 10)]))]);
-            x.expect(1);
+            x.completes(to(y, &way, x.wr(1, WqeOpcode::SEND, &[x.sge(0, 10)])));
             y.expect_status(1, CqeStatus::LOC_LEN_ERR);
             y.expect_flushed([2]);
             assert_eq!((x.state(), y.state()), (QpState::RTS, QpState::ERR));
@@ -272,12 +259,11 @@ fn inline_datagrams_and_shared_receives() {
             let peer = &peers[n % 3];
             post(&srq, n as u64, &[y.sge(n * 600, 40), y.sge(n * 600 + 40, 500)]);
             let bytes: Vec<u8> = (0..n * 6).map(|i| (i ^ n) as u8).collect();
-            x.post(&[to(
+            x.completes(to(
                 peer,
                 &way,
                 SendWr { data: driver::Data::Bytes(&bytes), ..x.wr(n as u64, WqeOpcode::SEND, &[]) },
-            )]);
-            x.expect(n as u64);
+            ));
             assert_eq!(peer.expect(n as u64).byte_len as usize, 40 + bytes.len());
             assert!(y.buffer[n * 600 + 40..][..bytes.len()] == bytes[..]);
         }

@@ -160,8 +160,7 @@ fn a_send_with_invalidate_closes_the_peers_window() {
             assert_eq!(access(x, WqeOpcode::WRITE, rkey, base), OK);
             y.recv(10, &[y.sge(10_000, 5000)]);
             let sge = [x.sge(0, size)];
-            x.post(&[SendWr { imm: rkey, ..x.wr(2, WqeOpcode::SEND_WITH_INV, &sge) }]);
-            x.expect(2);
+            x.completes(SendWr { imm: rkey, ..x.wr(2, WqeOpcode::SEND_WITH_INV, &sge) });
             let wc = y.expect(10);
             assert_eq!(
                 (wc.byte_len as usize, wc.imm, wc.flags),
@@ -277,8 +276,7 @@ fn a_region_stays_as_long_as_a_window_is_bound_to_it() {
         assert!(y.buffer[8184..8192] == x.buffer[..8]);
         let busy = mr.destroy().expect_err("two windows are bound to it");
         assert_eq!(busy.errno(), libc::EBUSY);
-        y.post(&[SendWr { imm: first, ..y.wr(1, WqeOpcode::LOCAL_INV, &[]) }]);
-        y.expect(1);
+        y.completes(SendWr { imm: first, ..y.wr(1, WqeOpcode::LOCAL_INV, &[]) });
         assert!(mr.destroy().is_err(), "one window is bound to it");
         // The bound window is freed: it closes.
         two.destroy().expect("freed");

@@ -86,8 +86,7 @@ fn datagrams(x: &Side, y: &Side, other: &Side) {
     let sge = [x.sge(0, 333)];
     let send = |n, qpn, qkey| {
         let wr = x.wr(n, WqeOpcode::SEND, &sge);
-        x.post(&[SendWr { remote_qkey: qkey, ..datagram(&ah, qpn, wr) }]);
-        x.expect(n);
+        x.completes(SendWr { remote_qkey: qkey, ..datagram(&ah, qpn, wr) });
     };
     y.recv(1, &[y.sge(0, 1000)]);
     send(1, y.qp.qpn(), tests::QKEY);
@@ -96,8 +95,7 @@ fn datagrams(x: &Side, y: &Side, other: &Side) {
     send(4, 0x77_7777, tests::QKEY);
     [y, other].iter().for_each(|member| member.qp.attach_mcast(&GROUP).expect("joined"));
     let group = x.pd.create_ah(&x.av(GROUP)).expect("an AH");
-    x.post(&[datagram(&group, 0xff_ffff, x.wr(5, WqeOpcode::SEND, &sge))]);
-    x.expect(5);
+    x.completes(datagram(&group, 0xff_ffff, x.wr(5, WqeOpcode::SEND, &sge)));
 }
 
 #[test]
@@ -122,8 +120,7 @@ fn ports_count_all_that_passes_them() {
             let options = Options { qp_type: QpType::UC, ..Options::default() };
             let (u, v) = connect(&a, &b, options);
             for round in 0..20 {
-                u.post(&[u.remote(round, WqeOpcode::WRITE, &[u.sge(0, 5000)], &v, 0)]);
-                u.expect(round);
+                u.completes(u.remote(round, WqeOpcode::WRITE, &[u.sge(0, 5000)], &v, 0));
             }
             expect_counted(&u, &v, "unreliable");
             let options = Options { qp_type: QpType::UD, ..Options::default() };
@@ -156,8 +153,7 @@ fn retransmits_are_what_leaves_again() {
     let (x, y) = net.pair(Options::default());
     let (mut left, mut seen) = (0, BTreeSet::new());
     for round in 0..20 {
-        x.post(&[x.remote(round, WqeOpcode::WRITE, &[x.sge(0, 200_000)], &y, 300_000)]);
-        x.expect(round);
+        x.completes(x.remote(round, WqeOpcode::WRITE, &[x.sge(0, 200_000)], &y, 300_000));
         let each = |frame: &model::link::live::Seen, bytes: &[u8]| {
             if !frame.received {
                 left += 1;

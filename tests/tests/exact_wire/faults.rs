@@ -365,17 +365,14 @@ fn long_messages_over_a_lossy_wire() {
     let size = 3_000_001;
     for round in 0..5 {
         x.buffer.pattern(round);
-        x.post(&[x.remote(1, WqeOpcode::WRITE, &[x.sge(0, size)], &y, 77)]);
-        x.expect(1);
+        x.completes(x.remote(1, WqeOpcode::WRITE, &[x.sge(0, size)], &y, 77));
         assert!(x.buffer[..size] == y.buffer[77..77 + size], "WRITE");
         y.recv(2, &[y.sge(0, 1_000_003), y.sge(1_000_003, size)]);
-        x.post(&[x.wr(2, WqeOpcode::SEND, &[x.sge(1, 2_000_001), x.sge(2_000_002, size - 2_000_001)])]);
-        x.expect(2);
+        x.completes(x.wr(2, WqeOpcode::SEND, &[x.sge(1, 2_000_001), x.sge(2_000_002, size - 2_000_001)]));
         assert_eq!(y.expect(2).byte_len as usize, size);
         assert!(x.buffer[1..1 + size] == y.buffer[..size], "SEND");
         y.buffer.pattern(100 + round);
-        x.post(&[x.remote(3, WqeOpcode::READ, &[x.sge(5, 7), x.sge(12, size - 7)], &y, 3)]);
-        x.expect(3);
+        x.completes(x.remote(3, WqeOpcode::READ, &[x.sge(5, 7), x.sge(12, size - 7)], &y, 3));
         assert!(x.buffer[5..5 + size] == y.buffer[3..3 + size], "READ");
     }
     assert_ne!(counter(&[&a, &b], "retransmits"), 0);
@@ -428,8 +425,7 @@ fn an_unreliable_connection_loses_whole_messages_only() {
         let sge = [x.sge(0, size)];
         let mut wr = x.wr(number, WqeOpcode::SEND_WITH_IMM, &sge);
         wr.imm = number as u32;
-        x.post(&[wr]);
-        x.expect(number);
+        x.completes(wr);
         if let Some(wc) = y.poll() {
             assert_eq!((wc.status, wc.byte_len as usize), (CqeStatus::SUCCESS, size), "message {number}");
             assert_eq!(wc.imm as u64, number, "a message that was not lost arrives at once");
@@ -461,8 +457,7 @@ fn damaged_multicast_is_counted_where_it_comes() {
             (group[0], group[1], group[15]) = (0xff, 0x0e, 1);
             let ah = x.pd.create_ah(&x.av(group)).expect("an address handle");
             let sge = [x.sge(0, 100)];
-            x.post(&[SendWr { ah: Some(&ah), remote_qpn: 0xff_ffff, ..x.wr(1, WqeOpcode::SEND, &sge) }]);
-            x.expect(1);
+            x.completes(SendWr { ah: Some(&ah), remote_qpn: 0xff_ffff, ..x.wr(1, WqeOpcode::SEND, &sge) });
             let counted = |card: usize, port| {
                 counters.iter().map(|name| tests::counter(&devices[card], port, name)).sum::<u64>()
             };

@@ -18,31 +18,28 @@ fn write_send_and_read_at_odd_sizes_and_every_mtu() {
         for (n, &size) in SIZES.iter().enumerate() {
             let n = n as u64;
             let half = size / 3;
-            x.post(&[x.remote(
+            x.completes(x.remote(
                 n,
                 WqeOpcode::WRITE,
                 &[x.sge(13, half), x.sge(13 + half, size - half)],
                 &y,
                 501,
-            )]);
-            x.expect(n);
+            ));
             assert!(x.buffer[13..13 + size] == y.buffer[501..501 + size], "WRITE, mtu {mtu}, {size} bytes");
             assert_eq!(y.buffer[501 + size], 0, "mtu {mtu}: nothing is written behind {size} bytes");
             y.buffer[501..501 + size].fill(0);
             y.recv(100, &[y.sge(1, half), y.sge(1 + half, size)]);
-            x.post(&[x.wr(n, WqeOpcode::SEND, &[x.sge(7, size)])]);
-            x.expect(n);
+            x.completes(x.wr(n, WqeOpcode::SEND, &[x.sge(7, size)]));
             let wc = y.expect(100);
             assert_eq!((wc.opcode, wc.byte_len as usize), (CqeOpcode::RECV, size));
             assert!(x.buffer[7..7 + size] == y.buffer[1..1 + size], "SEND, mtu {mtu}, {size} bytes");
-            x.post(&[x.remote(
+            x.completes(x.remote(
                 n,
                 WqeOpcode::READ,
                 &[x.sge(500_021, half), x.sge(500_021 + half, size - half)],
                 &y,
                 1,
-            )]);
-            x.expect(n);
+            ));
             assert!(
                 x.buffer[500_021..500_021 + size] == y.buffer[1..1 + size],
                 "READ, mtu {mtu}, {size} bytes"
@@ -70,8 +67,7 @@ fn one_of_each_verb_over_ipv4_and_ipv6() {
 fn packets_and_bytes_are_counted_as_they_are_on_the_wire() {
     let (_net, a, b) = Net::with(exact("")).both();
     let (x, y) = connect(&a, &b, Options::default());
-    x.post(&[x.remote(1, WqeOpcode::WRITE, &[x.sge(0, 3000)], &y, 0)]);
-    x.expect(1);
+    x.completes(x.remote(1, WqeOpcode::WRITE, &[x.sge(0, 3000)], &y, 0));
     // WRITE first, middle, last; an ACK. Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4; RETH 16; AETH 4.
     let count = |device, name| counter(&[device], name);
     assert_eq!((count(&a, "tx_packets"), count(&a, "tx_bytes")), (3, 3 * 58 + 16 + 3000));

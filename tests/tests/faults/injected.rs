@@ -66,8 +66,7 @@ pub fn writes<'a>(sizes: &'a [usize]) -> impl FnOnce(&Scene, &mut Side, &mut Sid
 pub fn send(size: usize) -> impl FnOnce(&Scene, &mut Side, &mut Side) {
     move |_, x, y| {
         y.recv(7, &[y.sge(0, size)]);
-        x.post(&[x.wr(1, WqeOpcode::SEND, &[x.sge(0, size)])]);
-        x.expect(1);
+        x.completes(x.wr(1, WqeOpcode::SEND, &[x.sge(0, size)]));
         assert_eq!(y.expect(7).byte_len as usize, size);
         assert!(x.buffer[..size] == y.buffer[..size], "SEND: the bytes");
     }
@@ -75,8 +74,7 @@ pub fn send(size: usize) -> impl FnOnce(&Scene, &mut Side, &mut Side) {
 
 pub fn read(size: usize) -> impl FnOnce(&Scene, &mut Side, &mut Side) {
     move |_, x, y| {
-        x.post(&[x.remote(1, WqeOpcode::READ, &[x.sge(0, size)], y, 0)]);
-        x.expect(1);
+        x.completes(x.remote(1, WqeOpcode::READ, &[x.sge(0, size)], y, 0));
         assert!(x.buffer[..size] == y.buffer[..size], "READ: the bytes");
     }
 }

@@ -71,8 +71,7 @@ fn what_is_damaged_on_its_way_is_captured_as_it_came() {
         let capture = watch(&receiver);
         for n in 0..COUNT {
             y.recv(n as u64, &[y.sge(0, 4200)]);
-            x.post(&[datagram(&ah, y.qp.qpn(), x.wr(n as u64, WqeOpcode::SEND, &[x.sge(n, 4000)]))]);
-            x.expect(n as u64);
+            x.completes(datagram(&ah, y.qp.qpn(), x.wr(n as u64, WqeOpcode::SEND, &[x.sge(n, 4000)])));
         }
         let frames = expect_frames(&capture, COUNT);
         for (n, bytes) in frames.iter().enumerate() {

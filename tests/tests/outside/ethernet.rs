@@ -39,8 +39,7 @@ fn two_nets_exchange_frames_in_unix_datagrams() {
         x.buffer.pattern(9);
         let ah = x.pd.create_ah(&x.av(y.gid())).expect("an AH");
         y.recv(9, &[y.sge(0, 2000)]);
-        x.post(&[datagram(&ah, y.qp.qpn(), x.wr(9, WqeOpcode::SEND, &[x.sge(0, 333)]))]);
-        x.expect(9);
+        x.completes(datagram(&ah, y.qp.qpn(), x.wr(9, WqeOpcode::SEND, &[x.sge(0, 333)])));
         assert_eq!(y.expect(9).byte_len, 40 + 333);
         assert!(x.buffer[..333] == y.buffer[40..373]);
     }
@@ -160,8 +159,7 @@ fn frames_for_a_peer_that_is_not_there_are_counted() {
     let x = Peer::new(&card, Options { qp_type: QpType::RAW_PACKET, ..Options::default() });
     x.ready();
     for n in 0..FRAMES {
-        x.post(&[x.wr(n, WqeOpcode::RAW_ETH, &[x.sge(0, 60)])]);
-        x.expect(n);
+        x.completes(x.wr(n, WqeOpcode::RAW_ETH, &[x.sge(0, 60)]));
     }
     wait_for("not all are counted", || x.counter("tx_discards") == FRAMES);
     assert_eq!(x.counter("tx_packets"), FRAMES, "they have left the card");

@@ -34,8 +34,7 @@ fn a_stranger_touches_nothing() {
     let (one, other) = (net_at(here), net_at(there));
     let [mut x, y] = pair([&one, &other], options());
     x.buffer.pattern(3);
-    x.post(&[x.remote(1, WqeOpcode::WRITE, &[x.sge(0, 3000)], &y, 0)]);
-    x.expect(1);
+    x.completes(x.remote(1, WqeOpcode::WRITE, &[x.sge(0, 3000)], &y, 0));
     let stranger = UdpSocket::bind((away, 0)).expect("a socket");
     let target = (there, ROCE);
     let sport = stranger.local_addr().unwrap().port();
@@ -97,8 +96,7 @@ fn a_stranger_touches_nothing() {
     }
     // What was there is there, and the connection works.
     for n in 0..50 {
-        x.post(&[x.remote(n, WqeOpcode::WRITE, &[x.sge(0, 5000)], &y, 10_000)]);
-        x.expect(n);
+        x.completes(x.remote(n, WqeOpcode::WRITE, &[x.sge(0, 5000)], &y, 10_000));
     }
     assert!(x.buffer[..3000] == y.buffer[..3000] && x.buffer[..5000] == y.buffer[10_000..15_000]);
     assert!(y.counter("rx_no_qp") > 200, "strangers, and queue pairs that do not exist");

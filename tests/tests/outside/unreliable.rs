@@ -90,8 +90,7 @@ fn groups_have_members_on_the_port_itself() {
     // To the group's address, but to nobody's number among its members.
     members.iter().for_each(|member| member.recv(8, &[member.sge(0, 2000)]));
     send.remote_qpn = members[1].qp.qpn();
-    x.post(&[send]);
-    x.expect(9);
+    x.completes(send);
     members.iter().for_each(|member| member.quiet());
 }
 
@@ -151,8 +150,7 @@ fn late(messages: u64) -> (u64, Duration) {
     let seen = ended.clone();
     let reader = std::thread::spawn(move || come(&socket, [0x01, 0x00, 0x5e, 1, 2, 3], messages, &seen));
     for n in 0..messages {
-        x.post(&[datagram(&ah, 0xff_ffff, x.wr(n, WqeOpcode::SEND, &[x.sge(5000, 333)]))]);
-        x.expect(n);
+        x.completes(datagram(&ah, 0xff_ffff, x.wr(n, WqeOpcode::SEND, &[x.sge(5000, 333)])));
         let next = Instant::now() + Duration::from_micros(n % 100);
         while Instant::now() < next {}
     }
@@ -204,8 +202,7 @@ fn waiting(messages: u64) -> (u64, Duration) {
     });
     let sges = [x.sge(0, 100)];
     for n in 0..messages {
-        x.post(&[datagram(&ah, 0x77, x.wr(n, WqeOpcode::SEND, &sges))]);
-        x.expect(n);
+        x.completes(datagram(&ah, 0x77, x.wr(n, WqeOpcode::SEND, &sges)));
     }
     drop((ah, x));
     // The net waits only now that its last program has ended, whatever the time since the question.

@@ -71,8 +71,7 @@ fn senders_with_receivers_of_their_own_and_one_in_common() {
         threads.spawn(|| {
             let (x, y) = connect(&a, &b, options());
             for n in 0..EACH {
-                x.post(&[x.remote(n, WqeOpcode::WRITE, &[x.sge(0, 64)], &y, 0)]);
-                x.expect(n);
+                x.completes(x.remote(n, WqeOpcode::WRITE, &[x.sge(0, 64)], &y, 0));
             }
         });
         // What hangs together is found out again and again.
