@@ -214,9 +214,7 @@ fn execute(session: &Session, (fd, channel): (c_int, u16), bytes: &[u8]) -> Resu
             let (at, length) = OPTION_AT;
             // The length is the upper half of the word before it.
             let wanted = (word(length - 4)? >> 32) as usize;
-            if wanted > MAX_OPTION {
-                return Err(Errno::EINVAL);
-            }
+            Errno::EINVAL.when(wanted > MAX_OPTION)?;
             option.resize(wanted, 0);
             read_memory(word(at)?, &mut option)?;
         }
@@ -258,12 +256,12 @@ fn read_memory(address: u64, to: &mut [u8]) -> Result<()> {
     let [local, remote] = parts(to.as_mut_ptr(), address, to.len());
     // SAFETY: `local` is writable; the kernel checks `remote`.
     let moved = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
-    (moved == to.len() as isize).then_some(()).ok_or(Errno(libc::EFAULT))
+    Errno(libc::EFAULT).when(moved != to.len() as isize)
 }
 
 fn write_memory(address: u64, from: &[u8]) -> Result<()> {
     let [local, remote] = parts(from.as_ptr().cast_mut(), address, from.len());
     // SAFETY: `local` is readable; the kernel checks `remote`.
     let moved = unsafe { libc::process_vm_writev(libc::getpid(), &local, 1, &remote, 1, 0) };
-    (moved == from.len() as isize).then_some(()).ok_or(Errno(libc::EFAULT))
+    Errno(libc::EFAULT).when(moved != from.len() as isize)
 }

@@ -248,9 +248,7 @@ impl Session {
             if channel(fd) != Some(number) {
                 break;
             }
-            if flags & libc::O_NONBLOCK != 0 {
-                return Err(Errno(libc::EAGAIN));
-            }
+            Errno(libc::EAGAIN).when(flags & libc::O_NONBLOCK != 0)?;
             if !timeline::waits_for_pipe(fd) {
                 return Ok(Look::Nothing);
             }

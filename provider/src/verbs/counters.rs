@@ -79,9 +79,8 @@ pub unsafe extern "C" fn create_counters(
     object(|| {
         // SAFETY: as the caller promises.
         let (open, asked) = unsafe { (Context::of(context), (*attr).comp_mask) };
-        if asked != 0 || !open.device_here()?.features().contains(FeatureSet::FLOW_COUNT) {
-            return Err(Errno::EOPNOTSUPP);
-        }
+        Errno::EOPNOTSUPP
+            .when(asked != 0 || !open.device_here()?.features().contains(FeatureSet::FLOW_COUNT))?;
         let ibv = ibv_counters { context };
         Ok(Box::into_raw(Box::new(Counters { ibv, counted: Arc::default() })).cast())
     })
@@ -115,12 +114,8 @@ pub unsafe extern "C" fn attach_counters_point_flow(
     status(|| {
         // SAFETY: as the caller promises.
         let (counted, attr) = unsafe { (Counted::of(counters)?, &*attr) };
-        if !flow.is_null() || attr.comp_mask != 0 {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        if !matches!(attr.counter_desc, IBV_COUNTER_PACKETS | IBV_COUNTER_BYTES) {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EOPNOTSUPP.when(!flow.is_null() || attr.comp_mask != 0)?;
+        Errno::EINVAL.when(!matches!(attr.counter_desc, IBV_COUNTER_PACKETS | IBV_COUNTER_BYTES))?;
         counted.lock().points.insert(attr.index, attr.counter_desc);
         Ok(())
     })
@@ -137,15 +132,12 @@ pub unsafe extern "C" fn read_counters(
     flags: u32,
 ) -> c_int {
     status(|| {
-        if flags & !ibv_read_counters_flags::IBV_READ_COUNTERS_ATTR_PREFER_CACHED.0 != 0 {
-            return Err(Errno::EOPNOTSUPP);
-        }
+        Errno::EOPNOTSUPP
+            .when(flags & !ibv_read_counters_flags::IBV_READ_COUNTERS_ATTR_PREFER_CACHED.0 != 0)?;
         // SAFETY: as the caller promises.
         let counted = unsafe { Counted::of(counters)? };
         let state = counted.lock();
-        if state.points.keys().any(|&index| index >= count) {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EINVAL.when(state.points.keys().any(|&index| index >= count))?;
         let mut all = state.ended;
         for flow in &state.flows {
             all = sum(all, flow.count()?);

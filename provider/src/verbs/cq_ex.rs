@@ -78,9 +78,7 @@ pub unsafe extern "C" fn create_cq_ex(
         let mut options =
             CqOptions { stamped: attr.wc_flags & u64::from(STAMPED) != 0, ..CqOptions::default() };
         if attr.comp_mask & PARENT != 0 {
-            if attr.parent_domain.is_null() {
-                return Err(Errno::EINVAL);
-            }
+            Errno::EINVAL.when(attr.parent_domain.is_null())?;
             // SAFETY: the mask names this field, of a live domain.
             let pd = unsafe { Pd::of(attr.parent_domain) };
             single_threaded |= pd.parent.as_ref().ok_or(Errno::EINVAL)?.is_some();
@@ -103,13 +101,10 @@ pub unsafe extern "C" fn create_cq_ex(
 fn check(attr: &ibv_cq_init_attr_ex) -> Result<bool> {
     const FLAGS: u32 = ibv_cq_init_attr_mask::IBV_CQ_INIT_ATTR_MASK_FLAGS.0;
     const SINGLE: u32 = ibv_create_cq_attr_flags::IBV_CREATE_CQ_ATTR_SINGLE_THREADED.0;
-    if attr.wc_flags & !u64::from(SUPPORTED) != 0 || attr.comp_mask & !(FLAGS | PARENT) != 0 {
-        return Err(Errno::EOPNOTSUPP);
-    }
+    Errno::EOPNOTSUPP
+        .when(attr.wc_flags & !u64::from(SUPPORTED) != 0 || attr.comp_mask & !(FLAGS | PARENT) != 0)?;
     let flags = if attr.comp_mask & FLAGS != 0 { attr.flags } else { 0 };
-    if flags & !SINGLE != 0 {
-        return Err(Errno::EOPNOTSUPP);
-    }
+    Errno::EOPNOTSUPP.when(flags & !SINGLE != 0)?;
     Ok(flags & SINGLE != 0)
 }
 

@@ -44,9 +44,7 @@ pub unsafe extern "C" fn alloc_dm(context: *mut ibv_context, attr: *mut ibv_allo
     object(|| {
         // SAFETY: as the caller promises.
         let (open, attr) = unsafe { (Context::of(context), &*attr) };
-        if attr.comp_mask != 0 {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EINVAL.when(attr.comp_mask != 0)?;
         let driver = open.device_here()?.alloc_dm(attr.length as u64, attr.log_align_req)?;
         let (memcpy_to_dm, memcpy_from_dm) = (Some(write as _), Some(read as _));
         let ibv = ibv_dm { context, memcpy_to_dm, memcpy_from_dm, comp_mask: 0, handle: 0 };
@@ -76,9 +74,7 @@ pub unsafe extern "C" fn reg_dm_mr(
 ) -> *mut ibv_mr {
     object(|| {
         let rights = access_of(access as c_int)?;
-        if !rights.contains(Access::ZERO_BASED) {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EINVAL.when(!rights.contains(Access::ZERO_BASED))?;
         // SAFETY: live objects.
         unsafe {
             let driver = Pd::of(pd).driver.reg_dm(driver_of(dm)?, offset, length as u64, rights)?;

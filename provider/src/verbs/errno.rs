@@ -19,6 +19,15 @@ impl Errno {
     /// Something that must not happen.
     pub const EIO: Self = Self(libc::EIO);
 
+    /// This error if that is so.
+    #[inline]
+    pub fn when(self, so: bool) -> Result<()> {
+        match so {
+            true => Err(self),
+            false => Ok(()),
+        }
+    }
+
     /// The error of the last system call of this thread.
     pub fn last() -> Self {
         Self(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))

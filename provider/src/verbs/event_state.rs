@@ -146,9 +146,7 @@ impl State {
 
     /// A new completion channel; EIO after the card was lost.
     pub fn add_channel(&mut self, pipe: EventPipe<8>) -> Result<()> {
-        if self.lost {
-            return Err(Errno::EIO);
-        }
+        Errno::EIO.when(self.lost)?;
         if self.channels.len() >= self.many_channels {
             self.forget_closed_channels();
         }

@@ -74,9 +74,7 @@ impl Events {
     ) -> Result<*mut H> {
         self.start()?;
         let mut state = self.shared.lock();
-        if channel.is_some_and(|fd| !state.channels.contains_key(&fd)) {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EINVAL.when(channel.is_some_and(|fd| !state.channels.contains_key(&fd)))?;
         let handle = handle(Box::into_raw(Box::new(object)));
         let object = Object { handle: handle as u64, channel, sent: Sent::default(), held: None };
         state.attach(kind, number, object);

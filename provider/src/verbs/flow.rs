@@ -42,9 +42,7 @@ struct Head {
 /// # Safety
 /// `size` bytes are readable at `at`, and every pattern of bytes is a `T`.
 unsafe fn read<T>(at: *const u8, size: u16) -> Result<T> {
-    if usize::from(size) < size_of::<T>() {
-        return Err(Errno::EINVAL);
-    }
+    Errno::EINVAL.when(usize::from(size) < size_of::<T>())?;
     // SAFETY: as the caller promises.
     Ok(unsafe { at.cast::<T>().read_unaligned() })
 }
@@ -67,9 +65,7 @@ fn version(rule: FlowContext, version: u8) -> Result<FlowContext> {
 
 fn protocol(rule: FlowContext, protocol: u8) -> Result<FlowContext> {
     let asked = (rule.protocol() ^ protocol) & rule.protocol_mask();
-    if asked != 0 {
-        return Err(Errno::EINVAL);
-    }
+    Errno::EINVAL.when(asked != 0)?;
     Ok(rule.with_protocol(protocol).with_protocol_mask(0xff))
 }
 
@@ -102,9 +98,7 @@ unsafe fn add(rule: FlowContext, head: Head, at: *const u8) -> Result<FlowContex
             }
             kind::IBV_FLOW_SPEC_IPV4_EXT => {
                 let ibv_flow_spec_ipv4_ext { val, mask, .. } = read(at, head.size)?;
-                if mask.flags != 0 {
-                    return Err(Errno::EOPNOTSUPP);
-                }
+                Errno::EOPNOTSUPP.when(mask.flags != 0)?;
                 Ok(version(rule, 4)?
                     .with_src_ip(ipv4(val.src_ip))
                     .with_src_ip_mask(ipv4(mask.src_ip))
@@ -173,13 +167,10 @@ fn kind_of(attr: &ibv_flow_attr) -> Result<FlowKind> {
 unsafe fn rule_of(attr: *const ibv_flow_attr) -> Result<(FlowContext, Option<Arc<Counted>>)> {
     // SAFETY: as the caller promises.
     let fixed = unsafe { &*attr };
-    if fixed.comp_mask != 0 || fixed.flags & !(DONT_TRAP | ALLOW_LOOP_BACK) != 0 {
-        return Err(Errno::EOPNOTSUPP);
-    }
+    Errno::EOPNOTSUPP.when(fixed.comp_mask != 0 || fixed.flags & !(DONT_TRAP | ALLOW_LOOP_BACK) != 0)?;
     let kind = kind_of(fixed)?;
-    if kind != FlowKind::NORMAL && (fixed.num_of_specs != 0 || fixed.flags & DONT_TRAP != 0) {
-        return Err(Errno::EINVAL);
-    }
+    Errno::EINVAL
+        .when(kind != FlowKind::NORMAL && (fixed.num_of_specs != 0 || fixed.flags & DONT_TRAP != 0))?;
     let mut rule = FlowContext::new()
         .with_kind(kind)
         .with_port(fixed.port)
@@ -192,9 +183,7 @@ unsafe fn rule_of(attr: *const ibv_flow_attr) -> Result<(FlowContext, Option<Arc
         for _ in 0..fixed.num_of_specs {
             // SAFETY: the next specification begins here.
             let head = unsafe { at.cast::<Head>().read_unaligned() };
-            if usize::from(head.size) < size_of::<Head>() {
-                return Err(Errno::EINVAL);
-            }
+            Errno::EINVAL.when(usize::from(head.size) < size_of::<Head>())?;
             let is_of_ports = matches!(
                 head.kind,
                 ibv_flow_spec_type::IBV_FLOW_SPEC_TCP | ibv_flow_spec_type::IBV_FLOW_SPEC_UDP
@@ -205,9 +194,7 @@ unsafe fn rule_of(attr: *const ibv_flow_attr) -> Result<(FlowContext, Option<Arc
                     let ibv_flow_spec_counter_action { counters, .. } = read(at, head.size)?;
                     Counted::of(counters)?
                 };
-                if counted.replace(set).is_some() {
-                    return Err(Errno::EINVAL);
-                }
+                Errno::EINVAL.when(counted.replace(set).is_some())?;
             }
             if is_of_ports == ports {
                 // SAFETY: it is as long as it says.

@@ -36,13 +36,9 @@ pub fn access_of(flags: c_int) -> Result<Access> {
     const OPTIONAL: u32 = 0x3ff0_0000;
     let flags = flags as u32 & !HINTS;
     let access = Access(u8::try_from(flags).map_err(|_| Errno::EINVAL)?);
-    if access.unknown() != 0 {
-        return Err(Errno::EINVAL);
-    }
+    Errno::EINVAL.when(access.unknown() != 0)?;
     let needs_local = access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC);
-    if needs_local && !access.contains(Access::LOCAL_WRITE) {
-        return Err(Errno::EINVAL);
-    }
+    Errno::EINVAL.when(needs_local && !access.contains(Access::LOCAL_WRITE))?;
     Ok(access)
 }
 
@@ -122,9 +118,7 @@ pub unsafe extern "C" fn rereg_mr(
         // SAFETY: as the caller promises.
         let mr = unsafe { &mut *mr.cast::<Mr>() };
         let changes = |flag: change| flags as u32 & flag.0 != 0;
-        if flags == 0 || (changes(change::IBV_REREG_MR_CHANGE_PD) && pd.is_null()) {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EINVAL.when(flags == 0 || (changes(change::IBV_REREG_MR_CHANGE_PD) && pd.is_null()))?;
         let access = if changes(change::IBV_REREG_MR_CHANGE_ACCESS) { access } else { mr.verbs.access };
         let region = match changes(change::IBV_REREG_MR_CHANGE_TRANSLATION) {
             true => region_of(addr, length, addr as u64, access)?,
@@ -172,9 +166,7 @@ pub unsafe extern "C" fn advise_mr(
     status(|| {
         let advice = Advice::of(advice)?;
         // `IBV_ADVISE_MR_FLAG_FLUSH`: all is done when this returns, in any case.
-        if flags & !1 != 0 || count == 0 || list.is_null() {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EINVAL.when(flags & !1 != 0 || count == 0 || list.is_null())?;
         // SAFETY: as the caller promises.
         let (pd, context, list) = unsafe {
             let list = std::slice::from_raw_parts(list, count as usize);

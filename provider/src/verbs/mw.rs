@@ -63,12 +63,8 @@ pub unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
 pub unsafe fn bind_of(mw: *const ibv_mw, info: &ibv_mw_bind_info, kind: ibv_mw_type::Type) -> Result<Bind> {
     // SAFETY: as the caller promises; a length of zero unbinds and needs no region.
     let (mw, mr) = unsafe { (&*mw, info.mr.as_ref()) };
-    if mw.type_ != kind {
-        return Err(Errno::EINVAL);
-    }
-    if mr.is_none() && info.length != 0 {
-        return Err(Errno::EINVAL);
-    }
+    Errno::EINVAL.when(mw.type_ != kind)?;
+    Errno::EINVAL.when(mr.is_none() && info.length != 0)?;
     Ok(Bind {
         addr: info.addr,
         length: info.length,

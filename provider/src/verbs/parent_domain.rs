@@ -113,12 +113,8 @@ pub unsafe extern "C" fn alloc_parent_domain(
         const CONTEXT: u32 = ibv_parent_domain_init_attr_mask::IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT.0;
         // SAFETY: as the caller promises; fields beyond the mask may be garbage.
         let (pd, td, mask) = unsafe { ((*attr).pd, (*attr).td, (*attr).comp_mask) };
-        if pd.is_null() {
-            return Err(Errno::EINVAL);
-        }
-        if mask & !(ALLOCATORS | CONTEXT | ALLOW_UNPROTECTED) != 0 {
-            return Err(Errno::EOPNOTSUPP);
-        }
+        Errno::EINVAL.when(pd.is_null())?;
+        Errno::EOPNOTSUPP.when(mask & !(ALLOCATORS | CONTEXT | ALLOW_UNPROTECTED) != 0)?;
         let allocator = match mask & ALLOCATORS != 0 {
             true => {
                 // SAFETY: the mask names these fields.

@@ -56,16 +56,10 @@ impl OnDemand {
     pub fn find(&self, pdn: u32, advice: Advice, sge: &ibv_sge) -> Result<(u64, u64)> {
         let regions = self.regions();
         let region = regions.get(&sge.lkey).ok_or(Errno(libc::ENOENT))?;
-        if region.pd().pdn() != pdn {
-            return Err(Errno(libc::EPERM));
-        }
-        if advice == Advice::Write && !region.access().contains(Access::LOCAL_WRITE) {
-            return Err(Errno(libc::EPERM));
-        }
+        Errno(libc::EPERM).when(region.pd().pdn() != pdn)?;
+        Errno(libc::EPERM).when(advice == Advice::Write && !region.access().contains(Access::LOCAL_WRITE))?;
         let (offset, length) = (sge.addr.wrapping_sub(region.wire_va()), sge.length.into());
-        if offset > region.length() || region.length() - offset < length {
-            return Err(Errno(libc::EFAULT));
-        }
+        Errno(libc::EFAULT).when(offset > region.length() || region.length() - offset < length)?;
         Ok((region.addr().wrapping_add(offset), length))
     }
 }

@@ -93,9 +93,7 @@ unsafe fn create(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr, more: More) -> Re
     let qp_type = type_of(attr.qp_type)?;
     // One that only sends needs no CQ for receives.
     let recv_cq = if qp_type == QpType::XRC_SEND { attr.send_cq } else { attr.recv_cq };
-    if attr.send_cq.is_null() || recv_cq.is_null() {
-        return Err(Errno::EINVAL);
-    }
+    Errno::EINVAL.when(attr.send_cq.is_null() || recv_cq.is_null())?;
     let cap = &attr.cap;
     let caps = QpCaps {
         max_send_wr: cap.max_send_wr,
@@ -182,19 +180,13 @@ fn check_ex(attr: &ibv_qp_init_attr_ex) -> Result<More> {
     const CREATE_FLAGS: u32 = ibv_qp_init_attr_mask::IBV_QP_INIT_ATTR_CREATE_FLAGS.0;
     const SEND_OPS: u32 = ibv_qp_init_attr_mask::IBV_QP_INIT_ATTR_SEND_OPS_FLAGS.0;
     const TSO_HEADER: u32 = ibv_qp_init_attr_mask::IBV_QP_INIT_ATTR_MAX_TSO_HEADER.0;
-    if attr.comp_mask & !(PD | CREATE_FLAGS | SEND_OPS | TSO_HEADER) != 0 {
-        return Err(Errno::EOPNOTSUPP);
-    }
+    Errno::EOPNOTSUPP.when(attr.comp_mask & !(PD | CREATE_FLAGS | SEND_OPS | TSO_HEADER) != 0)?;
     const STRIP_VLAN: u32 = ibv_qp_create_flags::IBV_QP_CREATE_CVLAN_STRIPPING.0;
     let flags = if attr.comp_mask & CREATE_FLAGS != 0 { attr.create_flags } else { 0 };
     const SCATTER_FCS: u32 = ibv_qp_create_flags::IBV_QP_CREATE_SCATTER_FCS.0;
-    if flags & !(STRIP_VLAN | SCATTER_FCS) != 0 {
-        return Err(Errno::EOPNOTSUPP);
-    }
+    Errno::EOPNOTSUPP.when(flags & !(STRIP_VLAN | SCATTER_FCS) != 0)?;
     let header = if attr.comp_mask & TSO_HEADER != 0 { usize::from(attr.max_tso_header) } else { 0 };
-    if attr.comp_mask & PD == 0 || attr.pd.is_null() || header > MAX_TSO_HEADER {
-        return Err(Errno::EINVAL);
-    }
+    Errno::EINVAL.when(attr.comp_mask & PD == 0 || attr.pd.is_null() || header > MAX_TSO_HEADER)?;
     Ok(More {
         send_ops: (attr.comp_mask & SEND_OPS != 0).then_some(attr.send_ops_flags),
         offloads: Offloads {
@@ -243,9 +235,8 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
         let acknowledged = acknowledged!(qp, events_completed);
         end(Qp::whole(qp), || {
             let (this, events) = (Qp::of(qp), &Context::of((*qp).context).events);
-            if !this.groups.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
-                return Err(Errno(libc::EBUSY));
-            }
+            Errno(libc::EBUSY)
+                .when(!this.groups.lock().unwrap_or_else(PoisonError::into_inner).is_empty())?;
             events.destroy(Kind::Qp, this.driver.qpn(), &acknowledged, || this.driver.destroy())
         })
     }
@@ -269,9 +260,7 @@ pub unsafe extern "C" fn set_ece(_qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
     status(|| {
         // SAFETY: as the caller promises.
         let ece = unsafe { &mut *ece };
-        if ece.vendor_id != VENDOR_ID || ece.comp_mask != 0 {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EINVAL.when(ece.vendor_id != VENDOR_ID || ece.comp_mask != 0)?;
         ece.options = 0;
         Ok(())
     })

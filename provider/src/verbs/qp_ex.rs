@@ -255,9 +255,7 @@ fn supported(qp_type: QpType) -> u64 {
 /// Sets the functions for the operations asked for; EOPNOTSUPP if one of them is not supported.
 pub fn fill(qp: &mut ibv_qp_ex, qp_type: QpType, send_ops: u64) -> Result<()> {
     use ibv_qp_create_send_ops_flags as op;
-    if send_ops & !supported(qp_type) != 0 {
-        return Err(Errno::EOPNOTSUPP);
-    }
+    Errno::EOPNOTSUPP.when(send_ops & !supported(qp_type) != 0)?;
     macro_rules! operation {
         ($($flag:ident => $name:ident;)*) => {
             $(if send_ops & u64::from(op::$flag.0) != 0 { qp.$name = Some($name); })*

@@ -119,9 +119,7 @@ pub unsafe extern "C" fn modify_qp_rate_limit(qp: *mut ibv_qp, attr: *mut ibv_qp
     status(|| {
         // SAFETY: as the caller promises.
         let (qp, attr) = unsafe { (Qp::of(qp), &*attr) };
-        if attr.comp_mask != 0 {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EINVAL.when(attr.comp_mask != 0)?;
         let pace = QpAttr {
             rate_limit: attr.rate_limit,
             max_burst: attr.max_burst_sz,

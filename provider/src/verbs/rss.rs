@@ -35,17 +35,11 @@ pub unsafe extern "C" fn create_rwq_ind_table(
     object(|| {
         // SAFETY: as the caller promises.
         let (open, attr) = unsafe { (Context::of(context), &*attr) };
-        if attr.comp_mask != 0 {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        if attr.log_ind_tbl_size > MOST_LOG || attr.ind_tbl.is_null() {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EOPNOTSUPP.when(attr.comp_mask != 0)?;
+        Errno::EINVAL.when(attr.log_ind_tbl_size > MOST_LOG || attr.ind_tbl.is_null())?;
         // SAFETY: the program's list has this many entries.
         let list = unsafe { std::slice::from_raw_parts(attr.ind_tbl, 1 << attr.log_ind_tbl_size) };
-        if list.iter().any(|wq| wq.is_null()) {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EINVAL.when(list.iter().any(|wq| wq.is_null()))?;
         // SAFETY: live work queues.
         let queues: Vec<_> = list.iter().map(|&wq| unsafe { Wq::of(wq) }.driver.clone()).collect();
         let driver = open.device.create_table(&queues)?;
@@ -70,12 +64,9 @@ pub unsafe extern "C" fn destroy_rwq_ind_table(table: *mut ibv_rwq_ind_table) ->
 /// # Safety
 /// The key is readable.
 unsafe fn hash_of(conf: &ibv_rx_hash_conf) -> Result<(HashFields, [u8; HASH_KEY])> {
-    if conf.rx_hash_function != ibv_rx_hash_function_flags::IBV_RX_HASH_FUNC_TOEPLITZ.0 as u8 {
-        return Err(Errno::EOPNOTSUPP);
-    }
-    if usize::from(conf.rx_hash_key_len) != HASH_KEY || conf.rx_hash_key.is_null() {
-        return Err(Errno::EINVAL);
-    }
+    Errno::EOPNOTSUPP
+        .when(conf.rx_hash_function != ibv_rx_hash_function_flags::IBV_RX_HASH_FUNC_TOEPLITZ.0 as u8)?;
+    Errno::EINVAL.when(usize::from(conf.rx_hash_key_len) != HASH_KEY || conf.rx_hash_key.is_null())?;
     // Fields of tunnels and of IPsec are others.
     let fields = u32::try_from(conf.rx_hash_fields_mask).map(HashFields);
     let fields = fields.ok().filter(|&fields| HashFields::ALL.contains(fields)).ok_or(Errno::EOPNOTSUPP)?;
@@ -89,12 +80,11 @@ fn check(attr: &ibv_qp_init_attr_ex) -> Result<()> {
     const NEEDED: u32 =
         mask::IBV_QP_INIT_ATTR_PD.0 | mask::IBV_QP_INIT_ATTR_IND_TABLE.0 | mask::IBV_QP_INIT_ATTR_RX_HASH.0;
     const CREATE_FLAGS: u32 = mask::IBV_QP_INIT_ATTR_CREATE_FLAGS.0;
-    if attr.comp_mask & !(NEEDED | CREATE_FLAGS) != 0
-        || attr.comp_mask & CREATE_FLAGS != 0 && attr.create_flags != 0
-        || attr.qp_type != ibv_qp_type::IBV_QPT_RAW_PACKET
-    {
-        return Err(Errno::EOPNOTSUPP);
-    }
+    Errno::EOPNOTSUPP.when(
+        attr.comp_mask & !(NEEDED | CREATE_FLAGS) != 0
+            || attr.comp_mask & CREATE_FLAGS != 0 && attr.create_flags != 0
+            || attr.qp_type != ibv_qp_type::IBV_QPT_RAW_PACKET,
+    )?;
     let lacks = attr.comp_mask & NEEDED != NEEDED || attr.pd.is_null() || attr.rwq_ind_tbl.is_null();
     let queues = !attr.send_cq.is_null() || !attr.recv_cq.is_null() || !attr.srq.is_null();
     let ibv_qp_cap { max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, .. } = attr.cap;

@@ -36,14 +36,10 @@ const STRIP_VLAN: u32 = ibv_wq_flags::IBV_WQ_FLAGS_CVLAN_STRIPPING.0;
 /// What it is to do for frames; EINVAL and EOPNOTSUPP for what does not make sense or is not there.
 fn check(attr: &ibv_wq_init_attr) -> Result<Offloads> {
     const FLAGS: u32 = ibv_wq_init_attr_mask::IBV_WQ_INIT_ATTR_FLAGS.0;
-    if attr.wq_type != ibv_wq_type::IBV_WQT_RQ || attr.pd.is_null() || attr.cq.is_null() {
-        return Err(Errno::EINVAL);
-    }
+    Errno::EINVAL.when(attr.wq_type != ibv_wq_type::IBV_WQT_RQ || attr.pd.is_null() || attr.cq.is_null())?;
     let flags = if attr.comp_mask & FLAGS != 0 { attr.create_flags } else { 0 };
     const SCATTER_FCS: u32 = ibv_wq_flags::IBV_WQ_FLAGS_SCATTER_FCS.0;
-    if attr.comp_mask & !FLAGS != 0 || flags & !(STRIP_VLAN | SCATTER_FCS) != 0 {
-        return Err(Errno::EOPNOTSUPP);
-    }
+    Errno::EOPNOTSUPP.when(attr.comp_mask & !FLAGS != 0 || flags & !(STRIP_VLAN | SCATTER_FCS) != 0)?;
     let (strip_vlan, scatter_fcs) = (flags & STRIP_VLAN != 0, flags & SCATTER_FCS != 0);
     Ok(Offloads { strip_vlan, scatter_fcs, ..Offloads::default() })
 }
@@ -128,12 +124,8 @@ fn change(attr: &ibv_wq_attr) -> Result<Change> {
     const CURRENT: u32 = mask::IBV_WQ_ATTR_CURR_STATE.0;
     const FLAGS: u32 = mask::IBV_WQ_ATTR_FLAGS.0;
     let flags = if attr.attr_mask & FLAGS != 0 { attr.flags_mask } else { 0 };
-    if attr.attr_mask & !(STATE | CURRENT | FLAGS) != 0 || flags & !STRIP_VLAN != 0 {
-        return Err(Errno::EOPNOTSUPP);
-    }
-    if attr.attr_mask & (STATE | FLAGS) == 0 {
-        return Err(Errno::EINVAL);
-    }
+    Errno::EOPNOTSUPP.when(attr.attr_mask & !(STATE | CURRENT | FLAGS) != 0 || flags & !STRIP_VLAN != 0)?;
+    Errno::EINVAL.when(attr.attr_mask & (STATE | FLAGS) == 0)?;
     let (mut to, mut changed) = (QpAttr::default(), AttrMask::empty());
     if attr.attr_mask & STATE != 0 {
         to.state = state_of(attr.wq_state)?;
@@ -157,9 +149,7 @@ pub unsafe extern "C" fn modify_wq(wq: *mut ibv_wq, attr: *mut ibv_wq_attr) -> c
         let (this, attr) = unsafe { (Wq::of(wq), &*attr) };
         let Change { to, mask, strip_vlan } = change(attr)?;
         // With a new state, the card looks at it.
-        if mask == AttrMask::CUR_STATE && this.driver.state() != to.cur_state {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EINVAL.when(mask == AttrMask::CUR_STATE && this.driver.state() != to.cur_state)?;
         // First what a wrong state refuses.
         if mask.contains(AttrMask::STATE) {
             this.driver.modify(&to, mask)?;

@@ -43,9 +43,7 @@ fn key_of(file: &OwnedFd) -> Result<[u64; 2]> {
 
 /// A descriptor of the same file.
 fn duplicate(fd: c_int) -> Result<OwnedFd> {
-    if fd < 0 {
-        return Err(Errno(libc::EBADF));
-    }
+    Errno(libc::EBADF).when(fd < 0)?;
     // SAFETY: the program's descriptor, which it does not close during this call; one that is not open is refused.
     let file = unsafe { BorrowedFd::borrow_raw(fd) };
     file.try_clone_to_owned().map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EBADF)))
@@ -65,12 +63,8 @@ pub unsafe extern "C" fn open_xrcd(
     object(|| {
         // SAFETY: as the caller promises.
         let (open, attr) = unsafe { (Context::of(context), &*attr) };
-        if attr.comp_mask & !(FD | OFLAGS) != 0 {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        if attr.comp_mask != FD | OFLAGS {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EOPNOTSUPP.when(attr.comp_mask & !(FD | OFLAGS) != 0)?;
+        Errno::EINVAL.when(attr.comp_mask != FD | OFLAGS)?;
         let file = if attr.fd == -1 { None } else { Some(duplicate(attr.fd)?) };
         let key = file.as_ref().map_or(Ok([0; 2]), key_of)?;
         let mut flags = XrcdFlags::empty();
@@ -114,13 +108,9 @@ pub unsafe extern "C" fn create_srq_ex(
         let attr = unsafe { &mut *attr };
         let extended = attr.comp_mask & TYPE != 0 && attr.srq_type == ibv_srq_type::IBV_SRQT_XRC;
         let plain = attr.comp_mask & TYPE == 0 || attr.srq_type == ibv_srq_type::IBV_SRQT_BASIC;
-        if attr.comp_mask & !NEEDED != 0 || !(extended || plain) {
-            return Err(Errno::EOPNOTSUPP);
-        }
+        Errno::EOPNOTSUPP.when(attr.comp_mask & !NEEDED != 0 || !(extended || plain))?;
         let lacks = extended && (attr.comp_mask != NEEDED || attr.xrcd.is_null() || attr.cq.is_null());
-        if lacks || attr.comp_mask & PD == 0 || attr.pd.is_null() {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EINVAL.when(lacks || attr.comp_mask & PD == 0 || attr.pd.is_null())?;
         // SAFETY: live objects of this provider.
         unsafe {
             let create = |wanted: &driver::SrqAttr| {
@@ -165,12 +155,8 @@ unsafe fn create_recv_qp(context: *mut ibv_context, attr: &mut ibv_qp_init_attr_
     const XRCD: u32 = ibv_qp_init_attr_mask::IBV_QP_INIT_ATTR_XRCD.0;
     // A protection domain would be of no use: that of the SRQ counts.
     const PD: u32 = ibv_qp_init_attr_mask::IBV_QP_INIT_ATTR_PD.0;
-    if attr.comp_mask & !(XRCD | PD) != 0 {
-        return Err(Errno::EOPNOTSUPP);
-    }
-    if attr.comp_mask & XRCD == 0 || attr.xrcd.is_null() {
-        return Err(Errno::EINVAL);
-    }
+    Errno::EOPNOTSUPP.when(attr.comp_mask & !(XRCD | PD) != 0)?;
+    Errno::EINVAL.when(attr.comp_mask & XRCD == 0 || attr.xrcd.is_null())?;
     // SAFETY: as the caller promises.
     let driver = unsafe { Xrcd::of(attr.xrcd) }.driver.create_qp()?;
     attr.cap = qp::ibv_caps_of(driver.caps());
@@ -192,13 +178,10 @@ pub unsafe extern "C" fn open_qp(context: *mut ibv_context, attr: *mut ibv_qp_op
     object(|| {
         // SAFETY: as the caller promises.
         let attr = unsafe { &*attr };
-        if attr.comp_mask & !(NEEDED | CONTEXT) != 0 {
-            return Err(Errno::EOPNOTSUPP);
-        }
+        Errno::EOPNOTSUPP.when(attr.comp_mask & !(NEEDED | CONTEXT) != 0)?;
         let kind = ibv_qp_type::IBV_QPT_XRC_RECV;
-        if attr.comp_mask & NEEDED != NEEDED || attr.xrcd.is_null() || attr.qp_type != kind {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EINVAL
+            .when(attr.comp_mask & NEEDED != NEEDED || attr.xrcd.is_null() || attr.qp_type != kind)?;
         // SAFETY: a live domain of this provider, and an open context.
         unsafe {
             let opened = Xrcd::of(attr.xrcd).driver.open_qp(attr.qp_num);
