@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path;
 
-use anyhow::{bail, Result};
+use anyhow::{ensure, Result};
 use clap::{Args, Subcommand};
 use model::profile::expect::{Expect, Kind};
 use model::profile::{builtin, Loaded, Number, Profile, BUILTIN, NUMBERS, SECTIONS};
@@ -55,7 +55,6 @@ pub fn profile_name(given: &str) -> std::io::Result<String> {
     path.map_err(|_| std::io::Error::other("its path is not UTF-8"))
 }
 
-/// Does what was asked.
 pub fn card(args: CardCommand) -> Result<u8> {
     let text = match args.action {
         Action::List => list()?,
@@ -100,9 +99,7 @@ fn check(files: &[String]) -> Result<u8> {
             Err(error) => refused.push(error.to_string()),
         }
     }
-    if !refused.is_empty() {
-        bail!("{}", refused.join("\n"));
-    }
+    ensure!(refused.is_empty(), "{}", refused.join("\n"));
     Ok(0)
 }
 

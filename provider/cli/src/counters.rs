@@ -7,7 +7,6 @@ use fpga_regs::regs::port;
 
 /// A file of counters, or a line of it.
 pub struct Counter {
-    /// The file's name.
     pub name: &'static str,
     /// Registers that are added up.
     pub registers: &'static [u32],

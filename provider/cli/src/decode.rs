@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{ensure, Context, Result};
 use clap::Args;
 use fpga_regs::decode::{entries, parse_hex, Decoded, CONTEXTS, KINDS};
 
@@ -27,9 +27,7 @@ fn kinds() -> clap::builder::PossibleValuesParser {
 /// Prints the entry field by field; exit code 1 if bytes are missing, or too many.
 pub fn decode(args: DecodeArgs) -> Result<u8> {
     let bytes = read(&args.input)?;
-    if bytes.is_empty() {
-        bail!("there are no bytes to decode");
-    }
+    ensure!(!bytes.is_empty(), "there are no bytes to decode");
     let entries = entries(&args.kind, &bytes)?;
     let texts: Vec<String> = entries.iter().map(Decoded::to_string).collect();
     say!("{}", texts.join("\n").trim_end());

@@ -18,7 +18,6 @@ pub struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Prints the completion script.
 pub fn completions(args: CompletionsArgs, mut command: Command) -> Result<u8> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "verbena", &mut script);

@@ -33,7 +33,6 @@ pub fn failed() -> bool {
     FAILED.lock().unwrap_or_else(PoisonError::into_inner).is_some()
 }
 
-/// True if standard output is a terminal.
 pub fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }

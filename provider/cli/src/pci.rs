@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 use clap::Args;
 use fpga_regs::regs::{DEVICE_ID, VENDOR_ID};
 
@@ -62,11 +62,10 @@ impl Machine {
         // The name of a file below a directory, whatever was typed.
         let plain = address.bytes().all(|byte| byte.is_ascii_hexdigit() || b":.".contains(&byte));
         let dir = self.pci().join("devices").join(address);
-        if !plain || address.starts_with('.') || address.is_empty() || !dir.is_dir() {
-            bail!(
-                "there is no PCI device {address}: see `verbena list --all`, and write it like 0000:01:00.0"
-            );
-        }
+        ensure!(
+            plain && !address.starts_with('.') && !address.is_empty() && dir.is_dir(),
+            "there is no PCI device {address}: see `verbena list --all`, and write it like 0000:01:00.0"
+        );
         Ok(Slot {
             address: address.to_owned(),
             vendor: number(&dir.join("vendor")),
@@ -132,7 +131,6 @@ fn link_name(link: &Path) -> Option<String> {
     Some(fs::read_link(link).ok()?.file_name()?.to_string_lossy().into_owned())
 }
 
-/// `verbena list`.
 pub fn list(args: ListArgs) -> Result<u8> {
     let machine = Machine::this();
     let slots = machine.slots()?;
@@ -168,7 +166,6 @@ fn table(machine: &Machine, slots: &[Slot], all: bool) -> String {
     text
 }
 
-/// `verbena bind`.
 pub fn bind(args: BindArgs) -> Result<u8> {
     let machine = Machine::this();
     for address in &args.addresses {
@@ -179,7 +176,6 @@ pub fn bind(args: BindArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// `verbena unbind`.
 pub fn unbind(args: BindArgs) -> Result<u8> {
     let machine = Machine::this();
     for address in &args.addresses {
@@ -195,12 +191,11 @@ fn bind_one(machine: &Machine, address: &str) -> Result<()> {
     if slot.driver.as_deref() == Some(DRIVER) {
         return Ok(());
     }
-    if slot.group.is_none() {
-        bail!("{address}: {}", machine.state(&slot));
-    }
-    if !machine.pci().join("drivers").join(DRIVER).is_dir() {
-        bail!("the kernel has no {DRIVER} driver: sudo modprobe {DRIVER}");
-    }
+    ensure!(slot.group.is_some(), "{address}: {}", machine.state(&slot));
+    ensure!(
+        machine.pci().join("drivers").join(DRIVER).is_dir(),
+        "the kernel has no {DRIVER} driver: sudo modprobe {DRIVER}"
+    );
     let dir = machine.pci().join("devices").join(address);
     write(&dir.join("driver_override"), DRIVER)?;
     if slot.driver.is_some() {
@@ -209,9 +204,10 @@ fn bind_one(machine: &Machine, address: &str) -> Result<()> {
     write(&machine.pci().join("drivers_probe"), address)?;
     let until = Instant::now() + BINDING;
     while machine.slot(address)?.driver.as_deref() != Some(DRIVER) {
-        if Instant::now() > until {
-            bail!("the kernel did not bind {address} to {DRIVER} within {BINDING:?}: see dmesg");
-        }
+        ensure!(
+            Instant::now() <= until,
+            "the kernel did not bind {address} to {DRIVER} within {BINDING:?}: see dmesg"
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
     Ok(())

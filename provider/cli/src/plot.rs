@@ -46,7 +46,6 @@ pub fn css_color(at: usize) -> String {
     format!("#{red:02X}{green:02X}{blue:02X}")
 }
 
-/// One curve.
 pub struct Line {
     /// For the legend.
     pub name: String,
@@ -73,15 +72,11 @@ pub enum Axes {
 pub struct Chart<'a> {
     /// What it shows, for readers who do not see it.
     pub title: &'a str,
-    /// Below the x axis.
     pub x_title: &'a str,
-    /// Beside the y axis.
     pub y_title: &'a str,
-    /// Its axes.
     pub axes: Axes,
     /// A level to mark, such as 1 for ratios. With it the y axis does not begin at 0.
     pub level: Option<f64>,
-    /// The curves.
     pub lines: Vec<Line>,
 }
 
@@ -213,7 +208,6 @@ fn draw_chart<'a>(
 
 /// A bar of stacked parts.
 pub struct Bar {
-    /// Left of it.
     pub label: String,
     /// Index of the colour, and length.
     pub parts: Vec<(usize, f64)>,

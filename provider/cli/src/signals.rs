@@ -58,7 +58,6 @@ pub fn check() -> Result<()> {
     received().map_or(Ok(()), |signal| Err(Ended(signal).into()))
 }
 
-/// The signal that came, if any.
 pub fn received() -> Option<i32> {
     match RECEIVED.load(Ordering::Relaxed) {
         0 => None,

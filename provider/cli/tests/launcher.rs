@@ -1,7 +1,9 @@
 //! The launcher as a person uses it: programs under `verbena run`.
 
+use std::fs::Permissions;
 use std::io::Read;
 use std::net::Ipv4Addr;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -37,6 +39,21 @@ impl Person {
         self.command(line).output().unwrap()
     }
 
+    /// As [`Person::verbena`], which must end well.
+    fn good(&self, line: &[&str]) -> Output {
+        let output = self.verbena(line);
+        assert!(output.status.success(), "{line:?}: {}", err(&output));
+        output
+    }
+
+    /// A program of this person's: a script of the shell.
+    fn script(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.home.path().join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
     /// What there is of nets.
     fn nets(&self) -> Vec<PathBuf> {
         let Ok(entries) = std::fs::read_dir(self.home.path().join("verbena")) else {
@@ -48,11 +65,24 @@ impl Person {
 
     /// Waits until every net of this person has ended.
     fn wait_for_silence(&self) {
-        let start = Instant::now();
-        while !self.nets().is_empty() {
-            assert!(start.elapsed() < Duration::from_secs(60), "still there: {:?}", self.nets());
-            std::thread::sleep(Duration::from_millis(10));
+        wait_until(|| format!("still there: {:?}", self.nets()), || self.nets().is_empty());
+    }
+}
+
+impl Drop for Person {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.wait_for_silence();
         }
+    }
+}
+
+/// Waits until something is so; says what is, instead, if that takes a minute.
+fn wait_until(instead: impl Fn() -> String, mut is: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{}", instead());
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -106,11 +136,7 @@ impl KillOnDrop {
     /// What it says after SIGTERM until it ends. (SIGINT may be ignored here, as it is in what a shell runs in the background.)
     fn terminated(mut self) -> String {
         assert!(Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status().unwrap().success());
-        let start = Instant::now();
-        while self.0.try_wait().unwrap().is_none() {
-            assert!(start.elapsed() < Duration::from_secs(20), "it goes on after SIGTERM");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_until(|| "it goes on after SIGTERM".into(), || self.0.try_wait().unwrap().is_some());
         let mut said = String::new();
         self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
         said
@@ -130,7 +156,6 @@ fn a_program_sees_the_cards() {
     let said =
         format!("2 x f10a, simulated time, trace in {}, private", person.home.path().join("t").display());
     assert!(err(&output).contains(&said), "{}", err(&output));
-    person.wait_for_silence();
 }
 
 #[test]
@@ -150,7 +175,6 @@ fn another_user_sees_them_through_a_user_namespace() {
     assert!(output.status.success(), "{}", err(&output));
     assert_eq!(out(&output), "65534\n0056:42ff:fe00:0100\nuverbs0\nuverbs1\n");
     assert!(err(&output).contains("in the net's user namespace"));
-    person.wait_for_silence();
 }
 
 #[test]
@@ -193,7 +217,6 @@ fn the_program_is_the_process() {
     // Nothing that the program did not start: a shell's `wait` must not meet it.
     let output = person.verbena(&["run", "-q", "--", "sh", "-c", "cat /proc/$$/task/$$/children"]);
     assert_eq!(out(&output).split_whitespace().count(), 1, "{}", out(&output));
-    person.wait_for_silence();
 }
 
 #[test]
@@ -224,7 +247,6 @@ fn programs_of_one_net_share_it() {
         "{}",
         err(&output)
     );
-    person.wait_for_silence();
 }
 
 /// Two that write one file would each destroy what the other has written.
@@ -252,7 +274,6 @@ fn a_file_that_a_net_writes_is_no_other_nets() {
     }
     let output = person.verbena(&["run", "--pcap", "nowhere/file", "--", "true"]);
     assert!(err(&output).contains("/nowhere/file: No such file"), "{}", err(&output));
-    person.wait_for_silence();
 }
 
 /// However short they are: the next program's net is its own, with its own options.
@@ -265,7 +286,6 @@ fn a_net_ends_with_its_last_program() {
         assert!(output.status.success(), "{}", err(&output));
         assert_eq!(out(&output).trim(), cards);
     }
-    person.wait_for_silence();
 }
 
 #[test]
@@ -337,10 +357,12 @@ fn the_doctor_examines() {
     assert_eq!(output.status.code(), Some(failed.into()), "{}", out(&output));
     person.wait_for_silence();
     // Where somebody listens, nothing is to be removed.
-    let _other = UnixListener::bind(person.home.path().join("verbena/odd.sock")).unwrap();
+    let odd = person.home.path().join("verbena/odd.sock");
+    let _other = UnixListener::bind(&odd).unwrap();
     let nets = finding(&examine().1, "nets");
     assert!(nets["found"].as_str().unwrap().contains("net `odd`: connecting to the keeper"), "{nets}");
     assert!(!nets["remedy"].as_str().unwrap().contains("odd.sock"), "{nets}");
+    std::fs::remove_file(odd).unwrap();
 }
 
 #[test]
@@ -366,24 +388,17 @@ fn perftest_leaves_a_table_and_a_plot() {
     assert!(csv.contains("# command: ib_write_bw -s 64 -n 100\n"));
     assert!(csv.lines().last().unwrap().starts_with("64,100,"));
     assert!(read("plot.svg").unwrap().contains("bandwidth [MiB/s]"));
-    person.wait_for_silence();
 }
 
 /// What perftest says on a busy machine, and what that means for its table.
 #[test]
 fn a_perftest_without_figures_is_explained() {
-    use std::os::unix::fs::PermissionsExt;
     needs("ib_write_bw");
     let person = Person::new();
-    let path = person.home.path().join("ib_write_bw");
-    let script =
-        "#!/bin/sh\necho 'Correlation coefficient r^2: 0.65668 < 0.9' >&2\nexec ib_write_bw \"$@\"\n";
-    std::fs::write(&path, script).unwrap();
-    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
-    let output = person.verbena(&["perftest", path.to_str().unwrap(), "-n", "100"]);
-    assert!(output.status.success(), "{}", err(&output));
+    let script = "echo 'Correlation coefficient r^2: 0.65668 < 0.9' >&2\nexec ib_write_bw \"$@\"";
+    let path = person.script("ib_write_bw", script);
+    let output = person.good(&["perftest", path.to_str().unwrap(), "-n", "100"]);
     assert!(err(&output).contains("rows of 0.00 are no figures"), "{}", err(&output));
-    person.wait_for_silence();
 }
 
 /// Both sides by the connection manager, at the server's address, by either clock.
@@ -409,7 +424,6 @@ fn perftest_connects_by_address() {
     person.wait_for_silence();
     let output = person.verbena(&["trace", "--", "ib_write_lat", "-R", "-n", "100"]);
     assert!(output.status.success() && out(&output).contains("== 2 bytes, "), "{}", err(&output));
-    person.wait_for_silence();
 }
 
 #[test]
@@ -419,7 +433,6 @@ fn a_failing_perftest_is_reported() {
     let output = person.verbena(&["perftest", "ib_write_bw", "-x", "9", "-n", "100"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(err(&output).contains("last lines"), "{}", err(&output));
-    person.wait_for_silence();
 }
 
 /// Between its header and the result it says nothing.
@@ -429,7 +442,6 @@ fn perftest_may_measure_longer_than_the_timeout() {
     let person = Person::new();
     let output = person.verbena(&["perftest", "--timeout", "15", "ib_write_bw", "-s", "64", "-D", "17"]);
     assert!(output.status.success(), "{}", err(&output));
-    person.wait_for_silence();
 }
 
 /// What is in a directory.
@@ -439,24 +451,17 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn a_matrix_that_is_ended_leaves_nothing() {
-    use std::os::unix::fs::PermissionsExt;
     let (person, work) = (Person::new(), tempfile::tempdir().unwrap());
-    let program = person.home.path().join("ibv_devices");
-    std::fs::write(&program, "#!/bin/sh\ntouch started\nexec sleep 1000\n").unwrap();
-    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    person.script("ibv_devices", "touch started\nexec sleep 1000");
     let path = format!("{}:{}", person.home.path().display(), std::env::var("PATH").unwrap());
     let mut command = person.command(&["matrix", "--only", "ibv_devices"]);
     command.env("PATH", path).env("TMPDIR", work.path()).stderr(std::process::Stdio::piped());
     let child = KillOnDrop(command.spawn().unwrap());
-    let start = Instant::now();
-    while !files(work.path()).iter().any(|cell| cell.join("started").exists()) {
-        assert!(start.elapsed() < Duration::from_secs(20), "no program starts");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let started = || files(work.path()).iter().any(|cell| cell.join("started").exists());
+    wait_until(|| "no program starts".into(), started);
     let said = child.terminated();
     assert!(said.contains("ibv_devices: ended by signal 15"), "{said}");
     assert_eq!(files(work.path()), [] as [PathBuf; 0]);
-    person.wait_for_silence();
 }
 
 #[test]
@@ -470,11 +475,7 @@ fn a_signal_ends_the_wait_for_another_starter() {
     let starter = KillOnDrop(starter.arg("--no-fork").arg(&lock).args(["sleep", "1000"]).spawn().unwrap());
     let has_locked =
         || std::fs::read_to_string(format!("/proc/{}/comm", starter.0.id())).unwrap() == "sleep\n";
-    let start = Instant::now();
-    while !has_locked() {
-        assert!(start.elapsed() < Duration::from_secs(20), "no lock");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until(|| "no lock".into(), has_locked);
     for (line, end) in [
         (&["perftest", "ib_write_bw"][..], "verbena: ended by signal 15\n"),
         (&["serve", "--socket", "s"], ""),
@@ -484,11 +485,7 @@ fn a_signal_ends_the_wait_for_another_starter() {
         let waits = || {
             files(Path::new(&descriptors)).iter().any(|fd| std::fs::read_link(fd).ok() == Some(lock.clone()))
         };
-        let start = Instant::now();
-        while !waits() {
-            assert!(start.elapsed() < Duration::from_secs(20), "{line:?} does not wait");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_until(|| format!("{line:?} does not wait"), waits);
         assert_eq!(child.terminated(), end, "{line:?}");
     }
 }
@@ -509,11 +506,7 @@ fn killed(command: &[&str], test: &[&str]) {
     command.stdout(std::process::Stdio::null());
     command.stderr(std::process::Stdio::null());
     let mut child = KillOnDrop(command.spawn().unwrap());
-    let start = Instant::now();
-    while perftests_of(person.home.path()) < 2 {
-        assert!(start.elapsed() < Duration::from_secs(60), "no two sides");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until(|| "no two sides".into(), || perftests_of(person.home.path()) == 2);
     child.0.kill().unwrap();
     child.0.wait().unwrap();
     // The net ends with its last program.

@@ -17,7 +17,6 @@ pub const PATIENCE: Duration = Duration::from_millis(1000);
 
 /// A function that was reset and enabled.
 pub struct Admin {
-    /// The card.
     pub card: AnyCard,
     commands: Shared,
     replies: Shared,
@@ -169,9 +168,7 @@ pub struct Queues {
     pub pd: u32,
     /// Number of the event queue.
     eqn: u32,
-    /// Number of the CQ.
     pub cqn: u32,
-    /// Number of the QP.
     pub qpn: u32,
     /// The QP as it was asked for.
     pub context: QpContext,

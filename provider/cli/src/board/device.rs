@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{ensure, Context, Result};
 use clap::Args;
 use driver::backend::vfio::Vfio;
 use driver::backend::vfio_user::VfioUserCard;
@@ -72,7 +72,6 @@ impl FromStr for DeviceName {
 
 /// An open card.
 pub struct Opened {
-    /// The card.
     pub card: AnyCard,
     /// Its PCI configuration space, where it has one.
     pub config: Option<ConfigSpace>,
@@ -88,11 +87,11 @@ impl DeviceArgs {
         self.net.clone().unwrap_or_else(default_net)
     }
 
-    /// Opens the card.
     pub fn open(&self) -> Result<Opened> {
-        if self.net.is_some() && !matches!(self.device, DeviceName::OfNet(_)) {
-            bail!("--net goes with a card of a net, as --device verbena0");
-        }
+        ensure!(
+            self.net.is_none() || matches!(self.device, DeviceName::OfNet(_)),
+            "--net goes with a card of a net, as --device verbena0"
+        );
         let mut config = None;
         let (card, name): (AnyCard, String) = match &self.device {
             DeviceName::OfNet(name) => {

@@ -9,7 +9,6 @@ use super::device::AnyCard;
 pub struct Finding {
     /// Register and field.
     pub register: String,
-    /// What is wrong.
     pub wrong: String,
     /// What helps.
     pub remedy: String,

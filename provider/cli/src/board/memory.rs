@@ -17,7 +17,6 @@ pub struct Shared {
     ptr: *mut u8,
     /// Where the card sees it.
     pub iova: u64,
-    /// Bytes.
     pub len: usize,
 }
 
@@ -34,7 +33,6 @@ impl Shared {
         self.ptr
     }
 
-    /// Copies bytes in.
     pub fn write(&self, at: usize, bytes: &[u8]) {
         assert!(at + bytes.len() <= self.len);
         // SAFETY: within the memory, as just checked; this side writes only what the card does not use.
@@ -58,7 +56,6 @@ impl Shared {
         (last & 1 == u8::from(phase)).then(|| self.read(at, len))
     }
 
-    /// Sets every byte.
     pub fn fill(&self, byte: u8) {
         self.write(0, &vec![byte; self.len]);
     }
@@ -74,7 +71,6 @@ impl Drop for Shared {
 
 /// Pages of this process, registered with a card.
 pub struct Region {
-    /// The keys.
     pub mr: Arc<Mr<AnyCard>>,
     // After the region.
     pages: MmapMut,
@@ -97,7 +93,6 @@ impl Region {
         Ok(Region { mr, pages })
     }
 
-    /// Address of byte `at`.
     pub fn addr(&self, at: usize) -> u64 {
         self.pages.as_ptr() as u64 + at as u64
     }

@@ -19,11 +19,8 @@ pub const DEPTH: u32 = 128;
 /// Q_Key of both QPs of a UD pair.
 pub const QKEY: u32 = 0x1111_1111;
 
-/// One end.
 pub struct End {
-    /// Its QP.
     pub qp: Arc<Qp<AnyCard>>,
-    /// Its CQ.
     pub cq: Arc<Cq<AnyCard>>,
     /// Its port, from 1.
     pub port: u8,
@@ -39,7 +36,6 @@ pub struct Pair {
     pub b: End,
     /// Memory of both.
     pub region: Region,
-    /// Domain of both.
     pub pd: Arc<Pd<AnyCard>>,
 }
 
@@ -96,7 +92,6 @@ impl End {
         Ok(())
     }
 
-    /// Posts a receive.
     pub fn recv(&self, wr_id: u64, sges: &[Sge]) -> Result<()> {
         let mut post = self.qp.recv();
         post.push(wr_id, sges)?;

@@ -32,17 +32,14 @@ impl ConfigSpace {
         u16::from_le_bytes(bytes.unwrap_or([0xff; 2]))
     }
 
-    /// Vendor and device.
     pub fn id(&self) -> (u16, u16) {
         (self.word(0x00), self.word(0x02))
     }
 
-    /// The command register.
     pub fn command(&self) -> u16 {
         self.word(0x04)
     }
 
-    /// The status register.
     pub fn status(&self) -> u16 {
         self.word(0x06)
     }

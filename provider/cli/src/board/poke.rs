@@ -1,6 +1,6 @@
 //! `verbena peek` and `verbena poke`: one register.
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 use clap::Args;
 use fpga_regs::regs::{self, Mode};
 
@@ -31,12 +31,9 @@ pub struct PokeArgs {
     pub force: bool,
 }
 
-/// Prints a register.
 pub fn peek(args: PeekArgs) -> Result<u8> {
     let cell = Cell::named(&args.register)?;
-    if cell.register.mode == Mode::WO {
-        bail!("{} can only be written: reads give zero", cell.name);
-    }
+    ensure!(cell.register.mode != Mode::WO, "{} can only be written: reads give zero", cell.name);
     let opened = args.device.open()?;
     say!("{}", regs::describe(cell.offset, cell.read(&opened.card).value));
     opened.finish()?;
@@ -47,9 +44,11 @@ pub fn peek(args: PeekArgs) -> Result<u8> {
 pub fn poke(args: PokeArgs) -> Result<u8> {
     let cell = Cell::named(&args.register)?;
     let value = number(&args.value).with_context(|| format!("`{}` is no number", args.value))?;
-    if cell.register.bytes == 4 && value > u32::MAX.into() {
-        bail!("{} has 32 bits: {value:#x} does not fit", cell.name);
-    }
+    ensure!(
+        cell.register.bytes != 4 || value <= u32::MAX.into(),
+        "{} has 32 bits: {value:#x} does not fit",
+        cell.name
+    );
     if let (Some(why), false) = (side_effect(&cell), args.force) {
         bail!("{} is not written without --force: {why}", cell.name);
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 use clap::Args;
 use fpga_regs::regs::{registers, Mode, Register};
 use serde::{Deserialize, Serialize};
@@ -40,22 +40,16 @@ pub struct Value {
     pub offset: u32,
     /// Name, as `port1.LINK`.
     pub name: String,
-    /// The value.
     pub value: u64,
-    /// What the register is for.
     pub doc: String,
-    /// Its fields.
     pub fields: Vec<FieldValue>,
 }
 
 /// The value of one field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldValue {
-    /// Name.
     pub name: String,
-    /// The value as text.
     pub text: String,
-    /// What it means.
     pub doc: String,
 }
 
@@ -93,9 +87,12 @@ impl Cell {
             let located = fpga_regs::regs::locate(offset).with_context(|| {
                 format!("there is no register at {offset:#x} of BAR0 (verbena regs lists all)")
             })?;
-            if offset % located.register.bytes != 0 {
-                bail!("{} has {} bytes: {offset:#x} is inside it", located.name, located.register.bytes);
-            }
+            ensure!(
+                offset % located.register.bytes == 0,
+                "{} has {} bytes: {offset:#x} is inside it",
+                located.name,
+                located.register.bytes
+            );
             return Ok(Cell { name: located.name, offset, register: located.register });
         }
         let pages = registers().filter(|(.., register)| register.mode == Mode::WO && register.count == 1);
@@ -104,7 +101,6 @@ impl Cell {
         found.with_context(|| format!("there is no register `{text}` (verbena regs lists all)"))
     }
 
-    /// Reads it.
     pub fn read(&self, card: &AnyCard) -> Value {
         let value = match self.register.bytes {
             8 => card.read64(self.offset),
@@ -113,7 +109,6 @@ impl Cell {
         self.decode(value)
     }
 
-    /// What a value means.
     pub fn decode(&self, value: u64) -> Value {
         let bytes = value.to_le_bytes();
         let fields = self.register.fields().iter().map(|field| FieldValue {
@@ -146,7 +141,6 @@ fn one_line(doc: &str) -> String {
     doc.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Prints the registers.
 pub fn regs(args: RegsArgs) -> Result<u8> {
     let chosen: Vec<Cell> = match &args.block {
         Some(block) => cells().filter(|cell| cell.of_block(block)).collect(),

@@ -61,7 +61,6 @@ impl Look {
     }
 }
 
-/// Prints until ended.
 pub fn top(args: TopArgs) -> Result<u8> {
     let (cards, opened) = open(&args.device)?;
     let look = || -> Vec<Vec<Look>> {

@@ -25,7 +25,6 @@ const NANOSECONDS: u8 = 9;
 const INBOUND: u32 = 1;
 const OUTBOUND: u32 = 2;
 
-/// A file that is being written.
 pub struct File {
     path: PathBuf,
     writer: PcapNgWriter<BufWriter<Box<dyn Write>>>,
@@ -64,7 +63,6 @@ impl File {
         Ok(file)
     }
 
-    /// Writes a packet.
     pub fn put(&mut self, seen: &Seen, frame: &[u8]) -> Result<()> {
         let at = place(seen, &self.view);
         // Of a net's ports there is no other one, unless some program has written over the frame's head.

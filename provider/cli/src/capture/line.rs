@@ -49,12 +49,10 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// None so far.
     pub fn new(simulated: bool) -> Lines {
         Lines { zero: simulated.then_some(0), number: 0, text: String::new() }
     }
 
-    /// Prints a packet.
     pub fn put(&mut self, seen: &Seen, frame: &[u8]) {
         let zero = *self.zero.get_or_insert(seen.at);
         self.number += 1;

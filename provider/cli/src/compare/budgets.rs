@@ -12,7 +12,6 @@ use crate::trace::messages::{by_size, messages, Pattern};
 
 use super::matrix::port;
 
-/// Payload sizes.
 pub const SIZES: [u32; 3] = [8, 256, 4096];
 /// The tests, and what is theirs.
 pub const TESTS: [(&str, &str); 3] =
@@ -23,13 +22,10 @@ const ITERATIONS: &str = "50";
 /// One of them.
 #[derive(Clone, Debug)]
 pub struct CardBudget {
-    /// Profile.
     pub card: String,
     /// As in [`TESTS`].
     pub verb: &'static str,
-    /// Payload.
     pub bytes: u32,
-    /// Its parts.
     pub latency: Latency,
 }
 

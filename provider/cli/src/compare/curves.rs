@@ -31,13 +31,11 @@ impl Kind {
 pub struct Curve {
     /// As in the legend.
     pub label: String,
-    /// Where it comes from.
     pub kind: Kind,
     /// Profile of the card, where there is one.
     pub card: Option<String>,
     /// One run, or one for each point of the axis.
     pub runs: Vec<Measurement>,
-    /// The commands that made them.
     pub commands: Vec<String>,
 }
 
@@ -78,7 +76,6 @@ impl Curve {
 /// A setting of two values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Which.
     pub setting: Setting,
     /// Of the model.
     pub ours: String,
@@ -98,7 +95,6 @@ pub struct Panel {
 /// A model's value beside another's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    /// Message size.
     pub bytes: f64,
     /// The model's value.
     pub model: f64,
@@ -132,7 +128,6 @@ impl Panel {
         points
     }
 
-    /// The modelled cards.
     pub fn models(&self) -> impl Iterator<Item = &Curve> {
         self.curves.iter().filter(|curve| curve.kind == Kind::Model)
     }
@@ -160,13 +155,10 @@ impl Panel {
 
 /// A model beside a base, over all sizes that both have.
 pub struct Summary<'a> {
-    /// Where.
     pub panel: &'a Panel,
-    /// The modelled card.
     pub model: &'a Curve,
     /// What it is compared with.
     pub base: &'a Curve,
-    /// Sizes.
     pub count: usize,
     /// Geometric mean of the ratios, model over base.
     pub mean: f64,

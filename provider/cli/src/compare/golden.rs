@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{ensure, Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::matrix::Set;
@@ -90,25 +90,22 @@ impl Golden {
         }
     }
 
-    /// Writes the file.
     pub fn save(&self, path: &Path) -> Result<()> {
         let text = serde_json::to_string_pretty(self)? + "\n";
         fs::write(path, text).with_context(|| format!("--save: writing {}", path.display()))
     }
 
-    /// Reads the file.
     pub fn load(path: &Path) -> Result<Golden> {
         let text =
             fs::read_to_string(path).with_context(|| format!("--check: reading {}", path.display()))?;
         let golden: Golden = serde_json::from_str(&text)
             .with_context(|| format!("--check: {} was not written by --save", path.display()))?;
-        if golden.format != FORMAT {
-            bail!(
-                "--check: {} is of format `{}`, not `{FORMAT}`: write it again with --save",
-                path.display(),
-                golden.format
-            );
-        }
+        ensure!(
+            golden.format == FORMAT,
+            "--check: {} is of format `{}`, not `{FORMAT}`: write it again with --save",
+            path.display(),
+            golden.format
+        );
         Ok(golden)
     }
 

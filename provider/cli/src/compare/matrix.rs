@@ -21,7 +21,6 @@ pub struct Group {
     pub name: &'static str,
     /// For people.
     pub title: &'static str,
-    /// The perftest program.
     pub test: &'static str,
     /// What varies within the group.
     pub axis: Axis,
@@ -32,7 +31,6 @@ pub struct Group {
 }
 
 impl Group {
-    /// True for latency tests.
     pub fn is_latency(&self) -> bool {
         self.test.ends_with("_lat")
     }
@@ -93,9 +91,7 @@ const LATENCY_SIZES: [u32; 9] = [2, 8, 64, 128, 256, 512, 1 << 10, 1 << 12, 1 <<
 /// One run on one card.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// Its group.
     pub group: Group,
-    /// The card's profile.
     pub card: String,
     /// perftest's options.
     pub options: Vec<String>,

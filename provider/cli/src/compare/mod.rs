@@ -24,7 +24,7 @@ mod table;
 use std::fs;
 use std::time::Instant;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{ensure, Context, Result};
 
 use self::curves::place;
 use self::golden::Golden;
@@ -76,9 +76,7 @@ pub fn compare(args: CompareArgs) -> Result<u8> {
     if let Some(code) = interrupted {
         return Ok(code);
     }
-    if done.is_empty() {
-        bail!("no run gave a result");
-    }
+    ensure!(!done.is_empty(), "no run gave a result");
     let now = Golden::of(plan.clock, plan.set, &plan.cards, &plan.tests, &done);
     if let Some(path) = &args.save {
         now.save(path)?;

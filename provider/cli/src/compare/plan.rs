@@ -65,9 +65,7 @@ fn percent(text: &str) -> Result<f64, &'static str> {
     number.ok_or("a finite number from 0 on")
 }
 
-/// A run and its result.
 pub struct Done {
-    /// What was run.
     pub cell: Cell,
     /// What perftest measured.
     pub run: Measurement,
@@ -75,15 +73,11 @@ pub struct Done {
 
 /// What is run, after defaults.
 pub struct Plan {
-    /// Profiles.
     pub cards: Vec<String>,
     /// Names of groups, as on the command line; none: all.
     pub tests: Vec<String>,
-    /// Those groups.
     pub groups: Vec<Group>,
-    /// How much is run.
     pub set: Set,
-    /// The clock of the programs.
     pub clock: Clock,
     /// Published measurements of these cards.
     pub published: Vec<Published>,
@@ -91,9 +85,7 @@ pub struct Plan {
 
 /// Everything that the report shows.
 pub struct Outcome {
-    /// Curves.
     pub panels: Vec<Panel>,
-    /// Phases of messages.
     pub budgets: Vec<CardBudget>,
     /// Runs that failed, and measurements that no panel fits.
     pub notes: Vec<String>,
@@ -137,7 +129,6 @@ impl Plan {
         settings.next().and_then(|mtu| mtu.parse().ok()).unwrap_or(DEFAULT_MTU)
     }
 
-    /// Every run.
     pub fn cells(&self) -> Vec<Cell> {
         let of_group = |group: &Group| {
             let group = *group;

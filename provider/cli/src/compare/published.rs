@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 
 use crate::measured::{Figure, Measurement, Row, Setting};
 
@@ -63,9 +63,7 @@ pub fn parse(text: &str) -> Result<Published> {
         run.rows.sort_by_key(|row| row.bytes);
     }
     let label = comments.split([',', '(']).next().unwrap_or("").trim();
-    if label.is_empty() {
-        bail!("its first line must be a comment (`# `) that begins with the card's name");
-    }
+    ensure!(!label.is_empty(), "its first line must be a comment (`# `) that begins with the card's name");
     Ok(Published { label: label.to_owned(), card: None, runs })
 }
 

@@ -13,7 +13,6 @@ use crate::args::{word, Clock};
 use crate::measured::{Figure, Setting};
 use crate::plot::{self, bytes_text, css_color, Axes, Chart, Line};
 
-/// The whole page.
 pub fn page(plan: &Plan, outcome: &Outcome) -> Result<String> {
     let panels = outcome.panels.iter().map(panel).collect::<Result<Vec<_>>>()?;
     let phases = phases::section(&outcome.budgets)?;

@@ -17,11 +17,8 @@ pub enum State {
 /// What one check found.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
-    /// The check.
     pub name: &'static str,
-    /// Its result.
     pub state: State,
-    /// What there is.
     pub found: String,
     /// What helps.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -29,7 +26,6 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// All is well.
     pub fn ok(name: &'static str, found: impl Into<String>) -> Finding {
         Finding { name, state: State::Ok, found: found.into(), remedy: None }
     }
@@ -39,7 +35,6 @@ impl Finding {
         Finding { name, state: State::Warn, found: found.into(), remedy: Some(remedy.into()) }
     }
 
-    /// Something is wrong.
     pub fn fail(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Finding {
         Finding { state: State::Fail, ..Finding::warn(name, found, remedy) }
     }

@@ -28,7 +28,6 @@ const UNTOLD: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 pub struct Wanted {
     /// Frames to this MAC.
     pub mac: [u8; 6],
-    /// And to any.
     pub promiscuous: bool,
     /// What it sends at most.
     pub mtu: u32,

@@ -23,7 +23,7 @@ mod tap;
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-use anyhow::{anyhow, bail, Context, Result};
+use anyhow::{anyhow, bail, ensure, Context, Result};
 use clap::{Args, Subcommand};
 use fpga_regs::MAX_FRAME;
 use model::packet::PortId;
@@ -100,7 +100,6 @@ fn interface(text: &str) -> Result<String, String> {
     }
 }
 
-/// Runs the command.
 pub fn port(command: PortCommand) -> Result<u8> {
     match command.action {
         Some(Action::Up(args)) => up(args),
@@ -139,24 +138,24 @@ pub fn here(net: &Net) -> Result<Vec<(PortId, String)>> {
 /// Refuses ports that have no frames.
 fn check(which: &Which, held: &Held) -> Result<()> {
     let (port, info) = (which.port.0, &held.info);
-    if u32::from(port.card) >= info.cards || usize::from(port.port) >= model::packet::PORTS {
-        bail!(
-            "net `{}` has the ports verbena0/1 to verbena{}/{}, not {}",
-            which.net,
-            info.cards - 1,
-            model::packet::PORTS,
-            which.port
-        );
-    }
-    if info.wire.outside(port).is_some() {
-        bail!(
-            "{} leads outside of the net, where the kernel has interfaces of its own: take another port",
-            which.port
-        );
-    }
-    if info.clock == Clock::Virtual {
-        bail!("net `{}` runs in simulated time, in which the kernel has no part: take one without --clock virtual", which.net);
-    }
+    ensure!(
+        u32::from(port.card) < info.cards && usize::from(port.port) < model::packet::PORTS,
+        "net `{}` has the ports verbena0/1 to verbena{}/{}, not {}",
+        which.net,
+        info.cards - 1,
+        model::packet::PORTS,
+        which.port
+    );
+    ensure!(
+        info.wire.outside(port).is_none(),
+        "{} leads outside of the net, where the kernel has interfaces of its own: take another port",
+        which.port
+    );
+    ensure!(
+        info.clock != Clock::Virtual,
+        "net `{}` runs in simulated time, in which the kernel has no part: take one without --clock virtual",
+        which.net
+    );
     Ok(())
 }
 
@@ -182,9 +181,7 @@ fn up(args: UpArgs) -> Result<u8> {
     let mut stderr = child.stderr.take().context("no pipe to the process of the interface")?;
     stderr.read_to_string(&mut said).context("hearing of the process of the interface")?;
     let _ = child.wait();
-    if !said.trim().is_empty() {
-        bail!("{}", said.trim());
-    }
+    ensure!(said.trim().is_empty(), "{}", said.trim());
     match which.look(&net)? {
         Some(noted) if noted.runs => say!("{} is {which}", args.kernel),
         Some(noted) => bail!("{} is gone again: {}", args.kernel, noted.why()),
@@ -258,12 +255,11 @@ fn end(which: &Which, net: &Net) -> Result<()> {
                     kill_process(process, Signal::TERM).with_context(|| format!("ending process {pid}"))?;
                     told = Some(pid);
                 }
-                if Instant::now() > until {
-                    bail!(
-                        "process {} of the interface {interface} does not end: is it stopped?",
-                        told.unwrap_or(0)
-                    );
-                }
+                ensure!(
+                    Instant::now() <= until,
+                    "process {} of the interface {interface} does not end: is it stopped?",
+                    told.unwrap_or(0)
+                );
             }
         }
         std::thread::sleep(Duration::from_millis(2));

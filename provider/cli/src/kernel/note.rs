@@ -167,7 +167,6 @@ pub struct Noted {
     /// The process; it may just be writing its number.
     pub pid: Option<i32>,
     pub interface: String,
-    /// The number of its network namespace.
     pub namespace: u64,
     /// Why the process has ended, if it has said so.
     pub failed: Option<String>,

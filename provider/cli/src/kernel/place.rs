@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-use anyhow::{bail, Context, Result};
+use anyhow::{ensure, Context, Result};
 use netlink_packet_route::link::LinkAttribute;
 use rustix::net::netdevice::name_to_index;
 
@@ -91,12 +91,11 @@ pub fn enter(named: Option<&str>, of_net: &[OwnedFd]) -> Result<()> {
         join(named)?;
     }
     if let Some(own) = namespace::find(of_net, Kind::Network) {
-        if namespace::is_in(own, Kind::Network)? {
-            bail!(
-                "all addresses of the net are local in its own network, so nothing would leave by the interface: \
-                 name another network namespace (--netns NAME, after ip netns add NAME)"
-            );
-        }
+        ensure!(
+            !namespace::is_in(own, Kind::Network)?,
+            "all addresses of the net are local in its own network, so nothing would leave by the interface: \
+             name another network namespace (--netns NAME, after ip netns add NAME)"
+        );
     }
     Ok(())
 }

@@ -151,7 +151,6 @@ impl Sender {
     }
 }
 
-/// Receives frames.
 pub struct Receiver {
     wq: Arc<Qp<SegmentCard>>,
     cq: Arc<Cq<SegmentCard>>,

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{symlink, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{bail, Context, Result};
+use anyhow::{ensure, Context, Result};
 
 use super::mounts::NODE_DIR;
 use super::sysfs::link;
@@ -35,9 +35,7 @@ pub fn prepare(tree: &Tree<'_>, dir: &Path) -> Result<Variables> {
         if fs::rename(&aside, &root).is_err() {
             let _ = fs::remove_dir_all(&aside);
         }
-        if !root.is_dir() {
-            bail!("{} could not be made", root.display());
-        }
+        ensure!(root.is_dir(), "{} could not be made", root.display());
     }
     make_nodes(Path::new(NODE_DIR), tree.cards)?;
     Ok(vec![("SYSFS_PATH", root.join("sys")), (DRIVERS, config.join("verbena").join(DRIVER_STEM))])

@@ -22,7 +22,6 @@ pub fn directory(socket: &Path) -> PathBuf {
     socket.with_extension("live")
 }
 
-/// The files of a port.
 pub fn of_port(directory: &Path, port: PortId) -> PathBuf {
     directory.join(format!("verbena{}/{}", port.card, port.port + 1))
 }

@@ -37,7 +37,6 @@ const IPV6_PREFIX: u8 = 64;
 pub struct Network {
     /// It exists while this is open or a process is in it.
     pub namespace: OwnedFd,
-    /// Its addresses.
     pub interfaces: Interfaces,
 }
 
@@ -66,7 +65,6 @@ pub fn port(index: u32) -> Option<PortId> {
     (card < MAX_CARDS).then_some(PortId { card: card as u16, port: port as u8 })
 }
 
-/// Index of a port's interface.
 pub(super) fn index(port: PortId) -> u32 {
     FIRST_INDEX + u32::from(port.card) * PORTS as u32 + u32::from(port.port)
 }
@@ -127,7 +125,6 @@ pub fn number_namespace(route: &Route, namespace: BorrowedFd<'_>) -> Result<()> 
     route.change(RouteNetlinkMessage::NewNsId(message), 0)
 }
 
-/// Brings an interface up.
 pub fn raise(route: &Route, index: u32) -> Result<()> {
     let mut message = LinkMessage::default();
     message.header.index = index;

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{bail, Context, Result};
+use anyhow::{ensure, Context, Result};
 use netlink_packet_core::{
     NetlinkHeader, NetlinkMessage, NetlinkPayload, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST,
 };
@@ -115,9 +115,10 @@ impl Route {
                 recv(&self.socket, &mut buffer, RecvFlags::empty()).context("waiting for netlink")?;
             let mut rest = &buffer[..got];
             while let Some(length) = rest.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes) as usize) {
-                if length < NETLINK_HEADER || length > rest.len() {
-                    bail!("the kernel answered with a broken netlink message");
-                }
+                ensure!(
+                    (NETLINK_HEADER..=rest.len()).contains(&length),
+                    "the kernel answered with a broken netlink message"
+                );
                 let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&rest[..length]);
                 match message.ok().filter(|m| m.header.sequence_number == sequence).map(|m| m.payload) {
                     Some(NetlinkPayload::Done(_)) => return Ok(found),

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 use clap::Args;
 use model::attach::{read_patience, PATIENCE_VARIABLE, PROGRAMS_VARIABLE};
 use model::link::LinkOptions;
@@ -93,9 +93,10 @@ pub fn run(args: RunArgs) -> Result<u8> {
     let none = LinkOptions::default();
     let wire = held.as_ref().map_or(&none, |held| &held.info.wire);
     let inside = wire.ports.is_empty();
-    if !inside && args.network == Some(Network::Own) {
-        bail!("--network own: a port of this net leads outside, and its address is on the host's network");
-    }
+    ensure!(
+        inside || args.network != Some(Network::Own),
+        "--network own: a port of this net leads outside, and its address is on the host's network"
+    );
     let socket = net.socket();
     let cards = held.as_ref().map_or(slots.len() as u32, |held| held.info.cards);
     let kernel = held.as_ref().map_or(Ok(Vec::new()), |_| kernel::here(&net))?;
@@ -124,12 +125,11 @@ pub fn run(args: RunArgs) -> Result<u8> {
         model::tell!("verbena: {HOST_NETWORK}");
     }
     if let Err(error) = filtered {
-        if ib_core_present() {
-            bail!(
-                "this kernel has ib_core, and its answer cannot be hidden from the program: \
-                 {error:#}"
-            );
-        }
+        ensure!(
+            !ib_core_present(),
+            "this kernel has ib_core, and its answer cannot be hidden from the program: \
+             {error:#}"
+        );
     }
     let mut command = match args.program.split_first() {
         Some((program, rest)) => {
@@ -228,8 +228,6 @@ fn check_patience() -> Result<()> {
 /// SIGTERM comes when the process that asked for this one ends, however it ends.
 pub fn die_with(parent: u32) -> Result<()> {
     set_parent_process_death_signal(Some(Signal::TERM)).context("prctl(PR_SET_PDEATHSIG)")?;
-    if Pid::as_raw(getppid()) != parent as i32 {
-        bail!("the process that asked for this program has ended");
-    }
+    ensure!(Pid::as_raw(getppid()) == parent as i32, "the process that asked for this program has ended");
     Ok(())
 }

@@ -10,18 +10,14 @@ use model::gids::GidEntry;
 pub struct SlotCard {
     /// As it was named: `vfio:` and a PCI address.
     pub name: String,
-    /// Node GUID.
     pub guid: [u8; 8],
-    /// Its firmware.
     pub firmware: u64,
-    /// Its ports.
     pub ports: Vec<SlotPort>,
 }
 
 /// A port of a card in a slot.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SlotPort {
-    /// GID table.
     pub gids: Vec<GidEntry>,
     /// The network interface that has them, if the program sees it.
     pub interface: Option<String>,

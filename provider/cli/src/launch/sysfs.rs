@@ -109,7 +109,6 @@ fn board(kind: &str) -> String {
     name.to_string_lossy().to_uppercase()
 }
 
-/// Makes a symbolic link.
 pub fn link(target: &Path, at: &Path) -> Result<()> {
     make_parent(at)?;
     symlink(target, at).with_context(|| format!("making {}", at.display()))

@@ -26,11 +26,9 @@ pub const LIVE: &str = "verbena/live";
 /// What the tree has to say.
 #[derive(Clone, Copy)]
 pub struct Tree<'a> {
-    /// Number of cards.
     pub cards: u8,
     /// Cards in slots, which replace modelled ones.
     pub slots: &'a [SlotCard],
-    /// Name of the card profile.
     pub profile: &'a str,
     /// Socket of the net's keeper, for programs without VERBENA_SOCKET.
     pub socket: &'a Path,

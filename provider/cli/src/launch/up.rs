@@ -76,7 +76,6 @@ pub fn up(args: UpArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// Undoes `up`.
 pub fn down() -> Result<u8> {
     need_root("down")?;
     let removed = take_down(&runtime::directory()?)?;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 use model::attach::{listeners, OpenError};
 use model::segment::AttachError;
 use tempfile::TempDir;
@@ -171,9 +171,12 @@ impl Cell<'_> {
             if let Some(status) = server.ended()? {
                 bail!("the server ended at once: {status}");
             }
-            if began.elapsed() > LIMIT || signals::received().is_some() {
-                bail!("the server did not {} within {} s", ready.what(self.port), LIMIT.as_secs());
-            }
+            ensure!(
+                began.elapsed() <= LIMIT && signals::received().is_none(),
+                "the server did not {} within {} s",
+                ready.what(self.port),
+                LIMIT.as_secs()
+            );
             std::thread::sleep(PAUSE);
         }
         Ok(())

@@ -14,7 +14,7 @@ mod row;
 
 use std::collections::BTreeSet;
 
-use anyhow::{bail, Result};
+use anyhow::{bail, ensure, Result};
 use clap::Args;
 
 use cell::Verdict;
@@ -47,9 +47,7 @@ pub fn matrix(args: MatrixArgs) -> Result<u8> {
         args.only.is_empty() || args.only.iter().any(is)
     };
     let rows: Vec<&Row> = programs::rows().filter(wanted).collect();
-    if rows.is_empty() {
-        bail!("no program of the table has `{}` in its line", args.only.join("` or `"));
-    }
+    ensure!(!rows.is_empty(), "no program of the table has `{}` in its line", args.only.join("` or `"));
     let is_somewhere = |row: &&Row| releases.iter().any(|release| cell::programs(row, release).is_some());
     let (rows, absent): (Vec<_>, Vec<_>) = rows.into_iter().partition(is_somewhere);
     let absent = remedies(&absent);

@@ -9,7 +9,6 @@ pub const PORT: u16 = 0;
 ///
 /// In all texts PORT stands for a free port.
 pub struct Row {
-    /// The package that has it.
     pub package: &'static str,
     /// That is one of Python, and of no release: its name in site-packages.
     pub wheel: Option<&'static str>,
@@ -49,9 +48,7 @@ pub enum Way {
 /// A server, and then a client: what each of them is given before the options, after NAME=VALUE of its environment.
 #[derive(Clone, Copy)]
 pub struct Pair {
-    /// The server.
     pub server: &'static str,
-    /// The client.
     pub client: &'static str,
     /// When the client may start.
     pub ready: Ready,
@@ -108,12 +105,10 @@ impl Row {
         Row { launcher, ..self }
     }
 
-    /// In this environment.
     pub const fn within(self, environment: &'static str) -> Row {
         Row { environment, ..self }
     }
 
-    /// With these files.
     pub const fn reading(self, files: &'static [(&'static str, &'static str)]) -> Row {
         Row { files, ..self }
     }
@@ -123,7 +118,6 @@ impl Row {
         Row { wheel: Some(name), ..self }
     }
 
-    /// By these processes.
     pub const fn by(self, way: Way) -> Row {
         Row { way, ..self }
     }

@@ -4,7 +4,7 @@
 //! since its change "Make output JSON standard" it is JSON. Both put one pair on a line, so what is
 //! not JSON is read by lines. A file holds one size only: perftest rewrites it for each.
 
-use anyhow::{bail, Result};
+use anyhow::{bail, ensure, Result};
 use serde_json::{Map, Value};
 
 use super::text::{plain, MIB_S_PER_GB_S};
@@ -20,9 +20,7 @@ pub fn parse(text: &str) -> Result<Vec<Measurement>> {
         Ok(objects) => objects.iter().map(standard).collect::<Result<Vec<_>>>()?,
         Err(_) => by_lines(text),
     };
-    if reports.is_empty() {
-        bail!("it holds no report of perftest's --out_json: no `test_info` and `results`");
-    }
+    ensure!(!reports.is_empty(), "it holds no report of perftest's --out_json: no `test_info` and `results`");
     reports.iter().map(|(info, results)| measurement(info, results)).collect()
 }
 
@@ -86,9 +84,7 @@ fn measurement(info: &Pairs, results: &Pairs) -> Result<Measurement> {
     row.figures.extend(
         results.iter().filter_map(|(name, value)| Some((Figure::from_perftest(name)?, value.parse().ok()?))),
     );
-    if row.figures.is_empty() {
-        bail!("its results have none of perftest's figures");
-    }
+    ensure!(!row.figures.is_empty(), "its results have none of perftest's figures");
     if is_gigabits(&row) {
         for figure in [Figure::BwPeak, Figure::BwAverage] {
             row.figures.entry(figure).and_modify(|value| *value *= MIB_S_PER_GB_S);

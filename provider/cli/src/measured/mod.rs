@@ -155,9 +155,7 @@ impl Setting {
 /// One line of a result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Message size.
     pub bytes: u64,
-    /// What was measured.
     pub figures: BTreeMap<Figure, f64>,
 }
 
@@ -166,7 +164,6 @@ pub struct Row {
 pub struct Measurement {
     /// The program, such as `ib_write_bw`.
     pub test: String,
-    /// How it was set.
     pub settings: BTreeMap<Setting, String>,
     /// By message size, ascending as printed.
     pub rows: Vec<Row>,

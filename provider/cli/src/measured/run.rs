@@ -21,15 +21,12 @@ const PARTING_TIME: Duration = Duration::from_secs(30);
 pub struct Job {
     /// The cards' profile; none: the default one.
     pub card: Option<String>,
-    /// Which clock.
     pub clock: Clock,
     /// More options of `verbena perftest`.
     pub launcher: Vec<String>,
     /// Where the spans go (virtual clock only).
     pub trace: Option<PathBuf>,
-    /// The perftest program.
     pub test: String,
-    /// Its options.
     pub options: Vec<String>,
 }
 

@@ -1,6 +1,6 @@
 //! perftest's output for people: settings, table, and what it is a test of.
 
-use anyhow::{bail, Result};
+use anyhow::{bail, ensure, Result};
 
 use super::{program_of, Figure, Measurement, Row, Setting};
 use crate::perftest::table::Table;
@@ -30,9 +30,7 @@ pub fn parse(text: &str) -> Result<Vec<Measurement>> {
         }
     }
     runs.extend(current.map(finish));
-    if runs.is_empty() {
-        bail!("it is no perftest output: no line such as `RDMA_Write BW Test`");
-    }
+    ensure!(!runs.is_empty(), "it is no perftest output: no line such as `RDMA_Write BW Test`");
     if let Some(run) = runs.iter().find(|run| run.rows.is_empty()) {
         bail!(
             "the output of {} has no table: perftest must be run without --output and --perform_warm_up \

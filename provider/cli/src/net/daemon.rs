@@ -148,7 +148,6 @@ impl EndSignals {
         }
     }
 
-    /// Waits for one of them.
     pub fn wait(&self) -> Result<()> {
         let mut signal = 0;
         // SAFETY: both arguments are ours.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use anyhow::{anyhow, bail, Context, Result};
+use anyhow::{anyhow, bail, ensure, Context, Result};
 use clap::Args;
 use model::attach::{run_keeper, NetOptions};
 use model::link::LinkOptions;
@@ -36,9 +36,7 @@ const DEFAULT_PROFILE: &str = "f10a";
 /// What is on a net.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NetInfo {
-    /// Number of cards.
     pub cards: u32,
-    /// Their profile.
     pub card: String,
     /// The wire between them.
     #[serde(with = "written")]
@@ -46,7 +44,6 @@ pub struct NetInfo {
     /// The time that programs see.
     #[serde(default)]
     pub clock: Clock,
-    /// File of the trace.
     pub trace: Option<PathBuf>,
 }
 
@@ -56,7 +53,6 @@ pub struct Held {
     pub hold: OwnedFd,
     /// The namespaces of its programs: network, user.
     pub namespaces: Vec<OwnedFd>,
-    /// What is on the net.
     pub info: NetInfo,
 }
 
@@ -140,13 +136,12 @@ fn lock(net: &Net) -> Result<File> {
             Err(error) => return Err(error).context("locking the directory of nets"),
         }
         signals::check()?;
-        if start.elapsed() > START_TIME {
-            bail!(
-                "waited {} s for {}, which another verbena holds while it starts a net: is one stopped (Ctrl-Z)?",
-                START_TIME.as_secs(),
-                path.display()
-            );
-        }
+        ensure!(
+            start.elapsed() <= START_TIME,
+            "waited {} s for {}, which another verbena holds while it starts a net: is one stopped (Ctrl-Z)?",
+            START_TIME.as_secs(),
+            path.display()
+        );
         std::thread::sleep(LOCK_PAUSE);
     }
 }
@@ -173,12 +168,14 @@ fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
     if !info.wire.ports.is_empty() && info.clock == Clock::Virtual {
         bail!("--port: in simulated time no port leaves the net; leave out --port, or --clock virtual");
     }
-    if info.trace.is_some() && info.clock == Clock::Wall {
-        bail!("--trace records simulated time: add --clock virtual");
-    }
-    if wanted.wire.switch.is_some() && info.clock == Clock::Wall {
-        bail!("--switch needs --clock virtual: by the wall clock packets have no rate, and so no queues");
-    }
+    ensure!(
+        info.trace.is_none() || info.clock != Clock::Wall,
+        "--trace records simulated time: add --clock virtual"
+    );
+    ensure!(
+        wanted.wire.switch.is_none() || info.clock != Clock::Wall,
+        "--switch needs --clock virtual: by the wall clock packets have no rate, and so no queues"
+    );
     if let (Some(cc), Some(profile)) = (&wanted.wire.cc, timing) {
         let rate = profile.wire.rate_bps.bits_per_second();
         cc.check_rate(rate).map_err(|error| anyhow!("--cc: {error}"))?;
@@ -325,9 +322,12 @@ fn serve(net: &Net) -> Result<()> {
 pub fn ended(net: &Net) -> Result<()> {
     let start = Instant::now();
     while net.socket().exists() && answers(&net.socket()) {
-        if start.elapsed() > END_TIME {
-            bail!("waited {} s for the keeper of net `{}` to end", END_TIME.as_secs(), net.name());
-        }
+        ensure!(
+            start.elapsed() <= END_TIME,
+            "waited {} s for the keeper of net `{}` to end",
+            END_TIME.as_secs(),
+            net.name()
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())

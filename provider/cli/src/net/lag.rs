@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 use clap::{Args, ValueEnum};
 use driver::{Device, Error};
 use fpga_regs::{AdminStatus, LacpRate, LacpState, LagContext, LagMode, LagSelect, Syndrome};
@@ -69,9 +69,11 @@ pub enum Rate {
 /// Prints how ports are one, or makes them so.
 pub fn lag(args: LagArgs) -> Result<u8> {
     let socket = Net::running(&args.net)?.socket();
-    if args.mode == Some(Mode::Lacp) && simulated_time(&socket)?.is_some() {
-        bail!("LACP needs seconds, in which programs of a net in simulated time do nothing: use --mode xor, which has the same traffic");
-    }
+    ensure!(
+        args.mode != Some(Mode::Lacp) || simulated_time(&socket)?.is_none(),
+        "LACP needs seconds, in which programs of a net in simulated time do nothing: use --mode xor, \
+         which has the same traffic"
+    );
     let open = |number: u32| -> Result<Arc<Device<SegmentCard>>> {
         let name = || format!("opening verbena{number}");
         let card = SegmentCard::open(&socket, number).with_context(name)?;

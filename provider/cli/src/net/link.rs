@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 use clap::{Args, ValueEnum};
 use model::attach::{cables, enable, plug, LinkState, COUNTED_WITHIN};
 use model::packet::PortId;
@@ -92,9 +92,12 @@ fn shown(net: &Net, port: PortId, up: bool) -> Result<()> {
     while file.exists()
         && !fs::read_to_string(&file).with_context(|| format!("reading {}", file.display())).is_ok_and(is)
     {
-        if Instant::now() > until {
-            bail!("the keeper of net `{}` does not write {}: is it stopped?", net.name(), file.display());
-        }
+        ensure!(
+            Instant::now() <= until,
+            "the keeper of net `{}` does not write {}: is it stopped?",
+            net.name(),
+            file.display()
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 use model::segment::{AttachError, Segment};
 use rustix::io::Errno;
 use rustix::net::{connect, socket_with, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -79,17 +79,14 @@ impl Net {
         }
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Directory of its files.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The keeper's socket.
     pub fn socket(&self) -> PathBuf {
         self.dir.join(socket_name(&self.name))
     }
@@ -151,9 +148,10 @@ fn socket_name(net: &str) -> String {
 
 fn check_name(name: &str) -> Result<()> {
     let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    if name.is_empty() || name.len() > 40 || name.starts_with('.') || !name.chars().all(good) {
-        bail!("`{name}` is no net name: up to 40 letters, digits, `-`, `_` and `.`");
-    }
+    ensure!(
+        !name.is_empty() && name.len() <= 40 && !name.starts_with('.') && name.chars().all(good),
+        "`{name}` is no net name: up to 40 letters, digits, `-`, `_` and `.`"
+    );
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 use clap::{Args, ValueEnum};
 use model::attach::ServedCard;
 use model::congestion::{CcOptions, SwitchOptions};
@@ -82,9 +82,7 @@ pub fn serve(args: ServeArgs) -> Result<u8> {
     end.wait()?;
     drop(places);
     for (path, thread) in threads {
-        if thread.join().is_err() {
-            bail!("the server of {} has panicked", path.display());
-        }
+        ensure!(thread.join().is_ok(), "the server of {} has panicked", path.display());
     }
     Ok(0)
 }
@@ -115,9 +113,11 @@ fn listen(path: &Path) -> Result<UnixListener> {
 /// A killed server leaves its socket.
 fn remove_stale(path: &Path) -> Result<()> {
     let Ok(meta) = std::fs::symlink_metadata(path) else { return Ok(()) };
-    if !meta.file_type().is_socket() {
-        bail!("{} exists and is no socket: remove it or choose another path", path.display());
-    }
+    ensure!(
+        meta.file_type().is_socket(),
+        "{} exists and is no socket: remove it or choose another path",
+        path.display()
+    );
     match UnixStream::connect(path) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => std::fs::remove_file(path)
             .with_context(|| format!("removing the stale socket {}", path.display())),

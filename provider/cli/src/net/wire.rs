@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 use clap::Args;
 use model::congestion::{CcOptions, SwitchOptions};
 use model::gid_options::{GidOptions, GidSpec};
@@ -138,7 +138,6 @@ fn faults(text: &str) -> Result<Faults, String> {
     said.parse().map_err(|error| format!("{path}: {error}"))
 }
 
-/// A path MTU.
 pub fn mtu(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(mtu @ (256 | 512 | 1024 | 2048 | 4096)) => Ok(mtu),
@@ -174,9 +173,10 @@ impl WireArgs {
         let ports = self.ports()?;
         let gids = GidOptions { more: self.gid.clone(), roce_v1: self.roce_v1 };
         gids.check(&ports)?;
-        if self.cc.is_some() && self.switch.is_none() {
-            bail!("--cc needs a switch that marks packets: add --switch default");
-        }
+        ensure!(
+            self.cc.is_none() || self.switch.is_some(),
+            "--cc needs a switch that marks packets: add --switch default"
+        );
         let (mtu, cm_timeout, switch, cc) = (self.mtu, self.cm_timeout, self.switch, self.cc);
         Ok(LinkOptions { wire, faults, capture, mtu, cm_timeout, ports, gids, switch, cc })
     }
@@ -189,9 +189,10 @@ impl WireArgs {
     /// The ports that are not on the net.
     fn ports(&self) -> Result<Vec<PortSpec>> {
         for (index, spec) in self.port.iter().enumerate() {
-            if self.port[..index].iter().any(|other| other.port == spec.port) {
-                bail!("--port {spec}: this port is given twice");
-            }
+            ensure!(
+                !self.port[..index].iter().any(|other| other.port == spec.port),
+                "--port {spec}: this port is given twice"
+            );
             // An interface has room for several hosts.
             let shared = matches!(spec.medium, MediumSpec::Net | MediumSpec::Packet(_));
             let same = |other: &&PortSpec| !shared && other.medium == spec.medium;

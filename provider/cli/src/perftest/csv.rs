@@ -5,7 +5,6 @@ use std::fmt::Write;
 use super::settings::Settings;
 use super::table::Table;
 
-/// The whole file.
 pub fn text(settings: &Settings, table: &Table) -> String {
     let mut text = String::new();
     for line in settings.lines() {

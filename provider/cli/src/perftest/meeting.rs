@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 use model::address::{gid, ip_of};
 use model::attach::listeners;
 use model::link::MediumSpec;
@@ -48,12 +48,11 @@ impl Meeting {
                  add --cards 1"
             );
         }
-        if !loopback && client.is_some() {
-            bail!(
-                "who connects to the address of a port that leads outside does so by that port itself: use --loopback --cards 1 \
-                 to measure that, or start each side by `verbena run` in a net of its own"
-            );
-        }
+        ensure!(
+            loopback || client.is_none(),
+            "who connects to the address of a port that leads outside does so by that port itself: use --loopback --cards 1 \
+             to measure that, or start each side by `verbena run` in a net of its own"
+        );
         let address = match server {
             Some(MediumSpec::Udp(address)) => *address,
             _ => ip_of(gid(port(0), 1)),

@@ -27,7 +27,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{anyhow, bail, Context, Result};
+use anyhow::{anyhow, bail, ensure, Context, Result};
 use clap::Args;
 use model::attach::{capture_lost, rule_uses, trace_lost, OpenError};
 use rustix::process::Signal;
@@ -110,9 +110,10 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
         part_id: args.part.presented(),
         started: SystemTime::now(),
     };
-    if !settings.loopback && settings.cards < 2 {
-        bail!("the two sides need two cards: use --cards 2, or --loopback for one");
-    }
+    ensure!(
+        settings.loopback || settings.cards >= 2,
+        "the two sides need two cards: use --cards 2, or --loopback for one"
+    );
     let meeting = Meeting::new(&held.info, &options, settings.loopback)?;
     if let Some(id) = settings.part_id {
         model::tell!("verbena: {}", announcement(id));
@@ -352,12 +353,11 @@ fn short_name(test: &str) -> String {
 
 fn find_program(test: &str) -> Result<()> {
     let found = if test.contains('/') { Path::new(test).is_file() } else { in_path(test) };
-    if !found {
-        bail!(
-            "there is no program `{test}`: perftest's are ib_{{write,read,send,atomic}}_{{bw,lat}}, \
-             in the package of that name (apt-get install perftest)"
-        );
-    }
+    ensure!(
+        found,
+        "there is no program `{test}`: perftest's are ib_{{write,read,send,atomic}}_{{bw,lat}}, \
+         in the package of that name (apt-get install perftest)"
+    );
     Ok(())
 }
 

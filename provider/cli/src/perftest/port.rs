@@ -5,7 +5,6 @@ use std::net::{Ipv4Addr, TcpListener};
 
 use anyhow::{Context, Result};
 
-/// An unused port.
 pub fn free() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).context("finding a TCP port")?;
     Ok(listener.local_addr().context("finding a TCP port")?.port())

@@ -62,7 +62,6 @@ impl Progress {
         self.bar.suspend(|| say!("{line}"));
     }
 
-    /// Removes the bar.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }

@@ -8,13 +8,9 @@ use crate::launch::part_id::announcement;
 /// The circumstances of one run.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Name of the perftest program.
     pub test: String,
-    /// Its options.
     pub options: Vec<String>,
-    /// Number of cards.
     pub cards: u32,
-    /// Profile of the cards.
     pub card: String,
     /// The time that both sides see.
     pub clock: Clock,
@@ -22,7 +18,6 @@ pub struct Settings {
     pub loopback: bool,
     /// A foreign part id that was presented.
     pub part_id: Option<u32>,
-    /// When the run began.
     pub started: SystemTime,
 }
 
@@ -37,7 +32,6 @@ impl Settings {
         command
     }
 
-    /// Which devices took part.
     pub fn devices(&self) -> String {
         let way =
             if self.loopback { "verbena0 (loopback)" } else { "verbena1 (client) to verbena0 (server)" };
@@ -53,7 +47,6 @@ impl Settings {
         self.part_id.map(|id| format!("NOTE: {}", announcement(id)))
     }
 
-    /// Everything, line by line.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![
             format!("made by: verbena {}", env!("CARGO_PKG_VERSION")),

@@ -85,12 +85,10 @@ impl Side {
         Ok(Side { name, child, log, readers })
     }
 
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// How it ended, if it has.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         self.child.try_wait().with_context(|| format!("waiting for the {}", self.name))
     }
@@ -128,7 +126,6 @@ impl Side {
         }
     }
 
-    /// Which side it is.
     pub fn name(&self) -> &'static str {
         self.name
     }

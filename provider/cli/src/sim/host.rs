@@ -20,7 +20,6 @@ const AHEAD_OF_CARD: u32 = 4096;
 /// Receives of a queue pair.
 const RECEIVES: u32 = 2;
 
-/// See the module.
 pub struct Host {
     pub device: Arc<Device<StageCard>>,
     pd: Arc<Pd<StageCard>>,
@@ -126,12 +125,10 @@ impl Host {
         Ok(self.device.gid(1, 1)?)
     }
 
-    /// Whether there is a queue pair for a peer.
     pub fn knows(&self, peer: u16) -> bool {
         self.by_peer.contains_key(&peer)
     }
 
-    /// Connects two cards with each other.
     pub fn connect(hosts: &mut [Host], (a, b): (u16, u16), mtu: u32, retries: Retries) -> Result<()> {
         let ends = [(a, b), (b, a)];
         let mut qpns = [0; 2];

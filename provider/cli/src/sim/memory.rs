@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use anyhow::{bail, Result};
+use anyhow::{ensure, Result};
 
 use super::host::CHUNK;
 use super::options::Plan;
@@ -38,24 +38,22 @@ fn available() -> Option<u64> {
     Some(group.and_then(|most| most.trim().parse().ok()).map_or(machine, |most| machine.min(most)))
 }
 
-/// Refuses what does not fit.
 pub fn check(plan: &Plan) -> Result<()> {
     available().map_or(Ok(()), |available| fits(plan, available))
 }
 
 fn fits(plan: &Plan, available: u64) -> Result<()> {
     let (needed, traffic) = (needed(plan), &plan.traffic);
-    if needed > available {
-        bail!(
-            "{} with {} cards takes {} queue pairs and about {} MiB of memory, and {} MiB are free: use fewer cards, or end \
-             other programs",
-            traffic.pattern,
-            traffic.cards,
-            traffic.queue_pairs(),
-            needed >> 20,
-            available >> 20
-        );
-    }
+    ensure!(
+        needed <= available,
+        "{} with {} cards takes {} queue pairs and about {} MiB of memory, and {} MiB are free: use fewer cards, or end \
+         other programs",
+        traffic.pattern,
+        traffic.cards,
+        traffic.queue_pairs(),
+        needed >> 20,
+        available >> 20
+    );
     Ok(())
 }
 

@@ -25,7 +25,7 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 
 pub use options::SimArgs;
 
@@ -39,9 +39,7 @@ pub fn sim(args: SimArgs) -> Result<u8> {
     let csv = args.csv.as_deref().map(|path| Output::new("--csv", path)).transpose()?;
     let plot = args.plot.as_deref().map(|path| Output::new("--plot", path)).transpose()?;
     if let Some((csv, plot)) = csv.as_ref().zip(plot.as_ref()) {
-        if csv.identity()? == plot.identity()? {
-            bail!("--csv and --plot are to write the same file");
-        }
+        ensure!(csv.identity()? != plot.identity()?, "--csv and --plot are to write the same file");
     }
     let run = play::play(&plan)?;
     output::print(format_args!("{}", report::text(&plan, &run)));

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{ensure, Context, Result};
 use clap::{Args, ValueEnum};
 use model::attach::StageOptions;
 use model::congestion::{CcOptions, Pfc, SwitchOptions};
@@ -118,26 +118,25 @@ impl SimArgs {
     pub fn plan(&self) -> Result<Plan> {
         let profile = Profile::load(&self.card).with_context(|| format!("--card {}", self.card))?.profile;
         let mtu = self.mtu.unwrap_or(profile.limits.mtu);
-        if mtu > profile.limits.mtu {
-            bail!(
-                "--mtu {mtu}: the ports of {} have a path MTU of at most {}",
-                self.card,
-                profile.limits.mtu
-            );
-        }
+        ensure!(
+            mtu <= profile.limits.mtu,
+            "--mtu {mtu}: the ports of {} have a path MTU of at most {}",
+            self.card,
+            profile.limits.mtu
+        );
         let traffic =
             Traffic { pattern: self.pattern, cards: self.cards, bytes: self.bytes, seed: self.seed };
         let links = traffic.most_links();
-        if self.topology == Topology::Star && (self.leaf, self.ratio) != (LEAF, RATIO) {
-            bail!("--leaf and --ratio are those of leaves: add --topology leaf-spine");
-        }
-        if links > model::attach::limits(Some(&profile)).max_qp() as usize {
-            bail!(
-                "{} with {} cards takes {links} queue pairs a card, more than it has",
-                self.pattern,
-                self.cards
-            );
-        }
+        ensure!(
+            self.topology != Topology::Star || (self.leaf, self.ratio) == (LEAF, RATIO),
+            "--leaf and --ratio are those of leaves: add --topology leaf-spine"
+        );
+        ensure!(
+            links <= model::attach::limits(Some(&profile)).max_qp() as usize,
+            "{} with {} cards takes {links} queue pairs a card, more than it has",
+            self.pattern,
+            self.cards
+        );
         let switch = self.switch.unwrap_or_else(|| {
             let xoff = (BUFFER / u64::from(self.cards)).clamp(8 << 10, Pfc::default().xoff);
             let pfc = Pfc { xoff, xon: xoff / 2, headroom: None };
@@ -171,9 +170,10 @@ impl SimArgs {
     fn leaf_spine(&self) -> Result<(Fabric, String)> {
         let Self { cards, leaf, ratio, .. } = *self;
         let per_leaf = leaf.min(cards);
-        if per_leaf % ratio != 0 {
-            bail!("--ratio {ratio}: a leaf of {per_leaf} cards cannot have a cable for each {ratio} of them");
-        }
+        ensure!(
+            per_leaf % ratio == 0,
+            "--ratio {ratio}: a leaf of {per_leaf} cards cannot have a cable for each {ratio} of them"
+        );
         let spines = per_leaf / ratio;
         let fabric = Fabric::leaf_spine(cards, per_leaf, spines, self.seed);
         let leaves = cards.div_ceil(per_leaf);

@@ -77,7 +77,6 @@ impl Traffic {
         self.bytes.div_ceil(self.cards.into())
     }
 
-    /// Steps of allreduce.
     pub fn steps(&self) -> u32 {
         2 * (u32::from(self.cards) - 1)
     }
@@ -90,7 +89,6 @@ impl Traffic {
         }
     }
 
-    /// Queue pairs of all cards.
     pub fn queue_pairs(&self) -> u64 {
         let ends = self.ends() as u64;
         match self.pattern {
@@ -154,7 +152,6 @@ impl Traffic {
         }
     }
 
-    /// Bytes of all messages.
     pub fn all_bytes(&self) -> u64 {
         match self.pattern {
             Pattern::Allreduce => self.part() * u64::from(self.steps()) * u64::from(self.cards),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 use fpga_regs::regs::port;
 use model::attach::{Progress, Stage};
 use model::packet::PortId;
@@ -26,7 +26,6 @@ pub struct Done {
     pub at: u64,
 }
 
-/// What came of it.
 pub struct Run {
     pub done: Vec<Done>,
     /// Queue pairs whose retries ended, in the order in which that was known: the sender's card and its peer's.
@@ -42,7 +41,6 @@ pub struct Run {
     pub packets: u64,
     /// Request packets that they sent again.
     pub again: u64,
-    /// Congestion notifications.
     pub notifications: u64,
     /// From the start to the end of the last message that arrived (ps).
     pub time: u64,
@@ -186,9 +184,10 @@ fn check(stage: &Stage, traffic: &Traffic, hosts: &[Host], run: &Run, expected: 
     }
     let receivers: BTreeSet<u16> = done.iter().map(|done| done.to).collect();
     for card in receivers {
-        if hosts[usize::from(card)].landed(expected.len()) != expected {
-            bail!("card {card} has not received the bytes that were sent");
-        }
+        ensure!(
+            hosts[usize::from(card)].landed(expected.len()) == expected,
+            "card {card} has not received the bytes that were sent"
+        );
     }
     Ok(())
 }

@@ -30,7 +30,6 @@ fn heading(plan: &Plan) -> String {
     )
 }
 
-/// The figures.
 pub fn text(plan: &Plan, run: &Run) -> String {
     let times = Times::of(run);
     let us = |ns: f64| format!("{:.3} us", ns / 1000.0);

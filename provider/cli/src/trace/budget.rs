@@ -38,7 +38,6 @@ const PRECEDENCE: [Phase; Phase::COUNT] = [
 /// Parts in the order in which a message goes through them.
 pub const ORDER: [usize; PARTS] = [0, 1, 2, 3, 4, 5, 6, 11, 7, 8, 9, 12, 10, WAITING, PROGRAM];
 
-/// Name of a part.
 pub fn part_name(part: usize) -> &'static str {
     match part {
         WAITING => "waiting",
@@ -80,22 +79,17 @@ fn counts_to(busy: &[i32; Phase::COUNT]) -> usize {
 /// A sum with its extremes, in picoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stat {
-    /// Sum over all messages.
     pub sum: u64,
-    /// Least.
     pub min: u64,
-    /// Greatest.
     pub max: u64,
 }
 
 /// The budget of many messages of one size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Budget {
-    /// How many.
     pub count: u64,
     /// By part; the sums add up to the total's.
     pub parts: [Stat; PARTS],
-    /// The whole time.
     pub total: Stat,
 }
 

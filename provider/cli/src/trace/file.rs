@@ -14,9 +14,7 @@ const LARGEST_RECORD: usize = 4096;
 /// A whole file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
-    /// Number of cards.
     pub cards: u32,
-    /// Name of their profile.
     pub profile: String,
     /// As written.
     pub spans: Vec<Span>,
@@ -44,7 +42,6 @@ pub enum TraceError {
 }
 
 impl Trace {
-    /// Reads a whole file.
     pub fn read(mut source: impl Read) -> Result<Trace, TraceError> {
         let mut bytes = Vec::new();
         source.read_to_end(&mut bytes)?;

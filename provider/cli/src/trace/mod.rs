@@ -20,7 +20,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{bail, Context, Result};
+use anyhow::{ensure, Context, Result};
 use clap::{Args, ValueEnum};
 
 use self::file::Trace;
@@ -118,13 +118,14 @@ pub fn trace(args: TraceArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// Reads a trace that has something in it.
 pub fn read(path: &Path) -> Result<Trace> {
     let file = File::open(path).with_context(|| format!("opening the trace {}", path.display()))?;
     let trace = Trace::read(file).with_context(|| path.display().to_string())?;
-    if trace.spans.is_empty() {
-        bail!("{} has no spans: did the program send anything, with --clock virtual?", path.display());
-    }
+    ensure!(
+        !trace.spans.is_empty(),
+        "{} has no spans: did the program send anything, with --clock virtual?",
+        path.display()
+    );
     Ok(trace)
 }
 

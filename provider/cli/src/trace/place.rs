@@ -14,7 +14,6 @@ pub enum Place {
 }
 
 impl Place {
-    /// Of a span.
     pub fn of(span: &Span) -> Place {
         let Subject { card, place, process, .. } = span.subject;
         match place {

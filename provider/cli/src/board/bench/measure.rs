@@ -20,13 +20,11 @@ const CHAIN: usize = 16;
 /// The distribution of a latency in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Latency {
-    /// Least.
     pub min_us: f64,
     /// Half of all are less.
     pub median_us: f64,
     /// Of a hundred, one is more.
     pub p99_us: f64,
-    /// How many were measured.
     pub count: usize,
 }
 

@@ -7,7 +7,7 @@ mod measure;
 
 use std::time::Duration;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{ensure, Context, Result};
 use clap::Args;
 use driver::Device;
 use fpga_regs::WqeOpcode;
@@ -43,7 +43,6 @@ pub struct Figures {
     pub device: String,
     /// From the doorbell to the CQE in memory: a NOP, an inline WRITE and an inline SEND of 8 bytes.
     pub doorbell_to_cqe: Vec<(String, Latency)>,
-    /// By size.
     pub sizes: Vec<SizeRow>,
     /// Inline WRITEs of 8 bytes, by number of QPs.
     pub rates: Vec<RateRow>,
@@ -52,7 +51,6 @@ pub struct Figures {
 /// Figures of one message size.
 #[derive(Debug, Serialize)]
 pub struct SizeRow {
-    /// Bytes.
     pub bytes: usize,
     /// One WRITE at a time.
     pub write: Latency,
@@ -69,18 +67,12 @@ pub struct SizeRow {
 pub struct RateRow {
     /// QPs that send in turn.
     pub qps: usize,
-    /// Million messages a second.
     pub mmsg_s: f64,
 }
 
-/// Measures and prints.
 pub fn bench(args: BenchArgs) -> Result<u8> {
-    if args.largest < 8 || args.largest > 1 << 26 {
-        bail!("--largest is 8 to {} bytes", 1 << 26);
-    }
-    if args.qps == 0 || args.qps > 1024 {
-        bail!("--qps is 1 to 1024");
-    }
+    ensure!((8..=1 << 26).contains(&args.largest), "--largest is 8 to {} bytes", 1 << 26);
+    ensure!((1..=1024).contains(&args.qps), "--qps is 1 to 1024");
     let opened = args.device.open()?;
     let device =
         Device::open(opened.card.clone()).context("bringing the card up (verbena selftest finds out why)")?;

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The first line of a record.
 pub const HEADER: &str = "verbena-record 1";
 
 /// A value as one word: numbers in hex with 0x, bytes as hex digits.

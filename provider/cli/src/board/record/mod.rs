@@ -24,7 +24,7 @@ mod translate;
 
 use std::path::PathBuf;
 
-use anyhow::{bail, Result};
+use anyhow::{ensure, Result};
 use clap::{Args, Subcommand};
 
 pub use recorder::Recorder;
@@ -58,9 +58,7 @@ pub enum Recorded {
 
 /// Runs a command and writes what it does with the card.
 pub fn record(args: RecordArgs) -> Result<u8> {
-    if args.file.is_dir() {
-        bail!("{} is a directory: name a file to write", args.file.display());
-    }
+    ensure!(!args.file.is_dir(), "{} is a directory: name a file to write", args.file.display());
     let mut command = args.command;
     let device = match &mut command {
         Recorded::Probe(args) => &mut args.device,

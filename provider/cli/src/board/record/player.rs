@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{ensure, Context, Result};
 use fpga_regs::regs::{self, Control};
 use fpga_regs::*;
 
@@ -189,9 +189,7 @@ impl Player {
         }
         let written = self.memory.write(self.rings.command_at(index), command.as_bytes())
             && (input.is_empty() || self.memory.write(command.in_iova(), &input));
-        if !written {
-            bail!("the command or its mailbox is outside the memory of the record");
-        }
+        ensure!(written, "the command or its mailbox is outside the memory of the record");
         Ok(())
     }
 
@@ -236,9 +234,7 @@ impl Player {
     fn post(&self, queue: Queue, number: u32, index: u32, bytes: &[u8]) -> Result<()> {
         let at = self.rings.slot(queue, number, index);
         let at = at.context("a work request of a queue that was not created")?;
-        if !self.memory.write(at, bytes) {
-            bail!("the queue is outside the memory of the record");
-        }
+        ensure!(self.memory.write(at, bytes), "the queue is outside the memory of the record");
         Ok(())
     }
 

@@ -15,7 +15,6 @@ use super::line::{Line, HEADER};
 use super::rings::{Reachable, Rings};
 use crate::board::device::AnyCard;
 
-/// See the module.
 pub struct Recorder {
     card: AnyCard,
     state: Mutex<State>,

@@ -57,7 +57,6 @@ impl Object {
         })
     }
 
-    /// What the object of an event is.
     pub fn of_event(kind: EventKind) -> Option<Object> {
         Some(match kind {
             EventKind::COMPLETION | EventKind::CQ_ERR => Object::Cq,

@@ -66,7 +66,6 @@ pub fn failure(expected: impl Into<String>, came: impl Into<String>, look: impl 
     Stop::Failed(Failure { expected: expected.into(), came: came.into(), look: look.into() })
 }
 
-/// A failed step.
 pub fn failed<T>(
     expected: impl Into<String>,
     came: impl Into<String>,
@@ -84,7 +83,6 @@ pub fn skipped<T>(why: impl Into<String>) -> Result<T, Stop> {
 pub struct Lab<'a> {
     /// The card.
     pub opened: &'a Opened,
-    /// What was asked for.
     pub args: &'a SelftestArgs,
     /// The function as the steps by hand use it.
     pub admin: Option<Admin>,
@@ -99,7 +97,6 @@ pub struct Lab<'a> {
 }
 
 impl Lab<'_> {
-    /// The card.
     pub fn card(&self) -> &AnyCard {
         &self.opened.card
     }
@@ -189,7 +186,6 @@ pub fn driver_failed(expected: impl Into<String>, error: impl std::fmt::Display,
     failure(expected, format!("{error:#}"), look)
 }
 
-/// Bytes as hex digits.
 pub fn hex(bytes: &[u8]) -> String {
     if bytes.iter().all(|byte| *byte == 0) {
         return format!("{} zero bytes", bytes.len());

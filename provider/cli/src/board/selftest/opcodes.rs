@@ -23,7 +23,6 @@ const CELL: usize = 16384;
 const REGION: usize = 20480;
 const IMM: u32 = 0x1234_5678;
 
-/// All of them.
 pub fn opcodes(lab: &mut Lab<'_>) -> Check {
     let device = lab.device()?;
     let features = device.features();

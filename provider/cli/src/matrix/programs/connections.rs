@@ -71,7 +71,6 @@ const fn libfabric(options: &'static str) -> Row {
     Row::alone("libfabric-bin", "fi_pingpong", options, "MB/sec").by(Way::Pair(pair))
 }
 
-/// All of them.
 pub const ROWS: &[Row] = &[
     rping("-v -V -C 10"),
     rping("-v -V -C 10 -q -S 60000"),

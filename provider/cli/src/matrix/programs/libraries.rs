@@ -63,7 +63,6 @@ const fn peers(package: &'static str, wheel: &'static str, library: &'static str
         }))
 }
 
-/// All of them.
 pub const ROWS: &[Row] = &[
     ucx(RC, "-t tag_lat -n 1000 -s 8"),
     ucx(RC, "-t tag_bw -n 300 -s 65536"),

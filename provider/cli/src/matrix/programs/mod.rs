@@ -14,7 +14,6 @@ mod verbs;
 
 use super::row::Row;
 
-/// All of them.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
     [verbs::ROWS, connections::ROWS, libraries::ROWS].into_iter().flatten()
 }

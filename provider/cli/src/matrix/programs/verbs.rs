@@ -28,7 +28,6 @@ const fn pingpong(program: &'static str, options: &'static str) -> Row {
     tool(program, options, "usec/iter").by(SOCKETS)
 }
 
-/// All of them.
 pub const ROWS: &[Row] = &[
     tool("ibv_devices", "", "verbena1"),
     tool("ibv_devinfo", "-v -d verbena1", "PORT_ACTIVE"),
