@@ -14,7 +14,7 @@
 //! | [`board`], [`pci`] | a card in a slot: `list`, `bind`, `probe`, `regs`, `selftest`, `bench`, `top`, `record` |
 //! | [`card`], [`decode`], [`export`] | profiles and definitions |
 //! | [`manual`] | `completions`, `man`: made from the definitions in this file |
-//! | [`plot`], [`output`], [`args`], [`counters`], [`signals`] | what several of them use: plots, printing, options, names of counters, Ctrl-C |
+//! | [`plot`], [`output`], [`files`], [`args`], [`counters`], [`signals`] | what several of them use: plots, printing, files, options, names of counters, Ctrl-C |
 
 // What cannot be printed is reported: see `output`. Remarks that nobody reads are lost: `model::tell!`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -31,6 +31,7 @@ mod counters;
 mod decode;
 mod doctor;
 mod export;
+mod files;
 mod kernel;
 mod launch;
 mod manual;

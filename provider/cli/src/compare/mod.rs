@@ -21,7 +21,6 @@ mod published;
 mod report;
 mod table;
 
-use std::fs;
 use std::time::Instant;
 
 use anyhow::{ensure, Context, Result};
@@ -31,7 +30,7 @@ use self::golden::Golden;
 pub use self::plan::CompareArgs;
 use self::plan::{Outcome, Plan};
 use super::signals;
-use crate::output;
+use crate::{files, output};
 
 /// Runs the matrix and writes the report; exit code 1 when a run failed or a figure changed. After a signal the report has what was
 /// measured before it.
@@ -41,7 +40,7 @@ pub fn compare(args: CompareArgs) -> Result<u8> {
     let golden = args.check.as_ref().map(|path| Golden::load(path)).transpose()?;
     let added = added::read(&args.add)?;
     let plan = Plan::new(&args, golden.as_ref())?;
-    fs::create_dir_all(&args.out).with_context(|| format!("making {}", args.out.display()))?;
+    files::make_directory(&args.out)?;
 
     let start = Instant::now();
     let work = tempfile::tempdir().context("making a directory for the runs")?;
@@ -96,19 +95,18 @@ pub fn compare(args: CompareArgs) -> Result<u8> {
 }
 
 fn put(args: &CompareArgs, plan: &Plan, outcome: &Outcome) -> Result<()> {
-    let mut files = vec![
+    let mut pages = vec![
         ("report.html".to_owned(), report::page(plan, outcome)?),
         ("results.csv".to_owned(), table::results(&outcome.panels)),
         ("ratios.csv".to_owned(), table::ratios(&outcome.panels)),
     ];
     for panel in &outcome.panels {
-        files.extend(report::picture(panel)?.map(|svg| (format!("{}.svg", panel.group.name), svg)));
+        pages.extend(report::picture(panel)?.map(|svg| (format!("{}.svg", panel.group.name), svg)));
     }
-    let names: Vec<_> = files.iter().map(|(name, _)| name.as_str()).collect();
+    let names: Vec<_> = pages.iter().map(|(name, _)| name.as_str()).collect();
     let written = format!("verbena: wrote into {}: {}", args.out.display(), names.join(", "));
-    for (name, text) in &files {
-        let path = args.out.join(name);
-        fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+    for (name, text) in &pages {
+        files::write(&args.out.join(name), text)?;
     }
     model::tell!("{written}");
     Ok(())

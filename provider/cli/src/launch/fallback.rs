@@ -9,6 +9,7 @@ use anyhow::{ensure, Context, Result};
 use super::mounts::NODE_DIR;
 use super::sysfs::link;
 use super::tree::{Tree, DRIVER_STEM, LIVE};
+use crate::files;
 
 /// Variables for the program.
 pub type Variables = Vec<(&'static str, PathBuf)>;
@@ -20,7 +21,7 @@ pub const DRIVERS: &str = "RDMAV_DRIVERS";
 pub fn prepare(tree: &Tree<'_>, dir: &Path) -> Result<Variables> {
     // Cards in slots have no net, and no end.
     let trees = if tree.slots.is_empty() { directory(tree.socket) } else { dir.join("slots") };
-    fs::create_dir_all(&trees).with_context(|| format!("making {}", trees.display()))?;
+    files::make_directory(&trees)?;
     let root = trees.join(name(tree)?);
     let config = root.join("ibverbs.d");
     if !root.is_dir() {

@@ -9,6 +9,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::slots::SlotPort;
+use crate::files;
 use model::gids::GidEntry;
 
 use contract::shown::{firmware, rate_text, PORT_CAPABILITIES};
@@ -97,7 +98,7 @@ pub fn replace(path: &Path, text: Option<&str>) -> Result<()> {
     make_parent(path)?;
     let new = path.with_extension("new");
     match text {
-        Some(text) => fs::write(&new, text).with_context(|| format!("writing {}", new.display()))?,
+        Some(text) => files::write(&new, text)?,
         None => link(Path::new(UNREADABLE), &new)?,
     }
     fs::rename(&new, path).with_context(|| format!("writing {}", path.display()))
@@ -124,12 +125,11 @@ fn sysfs_text(bytes: &[u8]) -> String {
 /// Writes a file of one line.
 pub fn put(path: &Path, line: &str) -> Result<()> {
     make_parent(path)?;
-    fs::write(path, format!("{line}\n")).with_context(|| format!("writing {}", path.display()))
+    files::write(path, format!("{line}\n"))
 }
 
 fn make_parent(path: &Path) -> Result<()> {
-    let Some(parent) = path.parent() else { return Ok(()) };
-    fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))
+    path.parent().map_or(Ok(()), files::make_directory)
 }
 
 #[cfg(test)]

@@ -161,7 +161,7 @@ impl Tree<'_> {
         fs::create_dir_all(dev)?;
         for card in 0..self.cards {
             let node = dev.join(format!("uverbs{card}"));
-            symlink("/dev/null", &node).with_context(|| format!("making {}", node.display()))?;
+            link(Path::new("/dev/null"), &node)?;
         }
         Ok(())
     }
@@ -174,10 +174,9 @@ impl Tree<'_> {
 
     /// Links the provider under the names that the releases of libibverbs look for.
     pub fn link_provider(&self, dir: &Path) -> Result<()> {
-        fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
         for abi in release::OFFERED {
             let library = dir.join(release::file_name(DRIVER_STEM, abi));
-            symlink(self.provider, &library).with_context(|| format!("making {}", library.display()))?;
+            link(self.provider, &library)?;
         }
         Ok(())
     }

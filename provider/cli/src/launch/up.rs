@@ -10,6 +10,7 @@ use clap::Args;
 use super::tree::Tree;
 use super::{mounts, provider_so, run};
 use crate::args::CardArgs;
+use crate::files;
 use crate::kernel;
 use crate::net::daemon;
 use crate::net::keeper;
@@ -49,7 +50,7 @@ pub fn up(args: UpArgs) -> Result<u8> {
         wire: &held.info.wire,
     };
     let staging = net.dir().join("staging");
-    fs::create_dir_all(&staging).with_context(|| format!("making {}", staging.display()))?;
+    files::make_directory(&staging)?;
     mounts::show(&tree, &staging).inspect_err(|_| {
         let _ = take_down(net.dir());
     })?;

@@ -9,6 +9,7 @@ use super::fallback::{self, Variables};
 use super::mounts;
 use super::namespace::{self, Kind};
 use super::tree::{Tree, DRIVER_STEM};
+use crate::files::make_directory;
 use crate::net::keeper::Held;
 
 /// Which network a program sees.
@@ -154,8 +155,4 @@ fn show_in_private(tree: &Tree<'_>, staging: &Path, network: Option<BorrowedFd<'
     mounts::make_private()?;
     let network = network.is_some_and(|it| namespace::join(it, Kind::Network).is_ok());
     mounts::show(&Tree { network, ..*tree }, staging)
-}
-
-fn make_directory(dir: &Path) -> Result<()> {
-    std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))
 }

@@ -22,6 +22,7 @@ use super::daemon;
 use super::runtime::Net;
 use super::wire::{whole_path, written};
 use crate::args::{CardArgs, Clock};
+use crate::files;
 use crate::launch::namespace::{self, Kind};
 use crate::launch::{fallback, live, network};
 use crate::signals;
@@ -180,8 +181,7 @@ fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
         let rate = profile.wire.rate_bps.bits_per_second();
         cc.check_rate(rate).map_err(|error| anyhow!("--cc: {error}"))?;
     }
-    fs::write(info_file(net), serde_json::to_string(&info)?)
-        .with_context(|| format!("writing {}", info_file(net).display()))?;
+    files::write(&info_file(net), serde_json::to_string(&info)?)?;
     daemon::spawn(&["keeper".to_owned(), format!("--net={}", net.name())], None)
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, ensure, Context, Result};
+use anyhow::{bail, ensure, Result};
 use clap::{Args, ValueEnum};
 use model::attach::{cables, enable, plug, LinkState, COUNTED_WITHIN};
 use model::packet::PortId;
@@ -89,9 +89,7 @@ fn shown(net: &Net, port: PortId, up: bool) -> Result<()> {
     let file = live::of_port(&live::directory(&net.socket()), port).join("state");
     let until = Instant::now() + 10 * COUNTED_WITHIN;
     let is = |text: String| text.contains("ACTIVE") == up;
-    while file.exists()
-        && !fs::read_to_string(&file).with_context(|| format!("reading {}", file.display())).is_ok_and(is)
-    {
+    while file.exists() && !fs::read_to_string(&file).is_ok_and(is) {
         ensure!(
             Instant::now() <= until,
             "the keeper of net `{}` does not write {}: is it stopped?",

@@ -39,6 +39,7 @@ use self::settings::Settings;
 use self::side::Side;
 use self::table::{Table, UNCALIBRATED};
 use crate::args::{CardArgs, Clock};
+use crate::files;
 use crate::launch::in_path;
 use crate::launch::part_id::{announcement, PartArgs, VARIABLE};
 use crate::launch::run::{die_with, run_on};
@@ -120,7 +121,7 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
     }
     let out = args.out.clone().unwrap_or_else(|| Path::new("verbena-results").join(settings.directory()));
     // Before a long run, not after it.
-    fs::create_dir_all(&out).with_context(|| format!("making {}", out.display()))?;
+    files::make_directory(&out)?;
     let mut run = Run {
         args: &args,
         net: &net,
@@ -369,7 +370,7 @@ fn write_results(settings: &Settings, table: &Table, out: &Path) -> Result<()> {
     }
     let put = |name: &str, text: String| -> Result<String> {
         let path = out.join(name);
-        fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+        files::write(&path, text)?;
         Ok(path.display().to_string())
     };
     let mut written = vec![put("results.csv", csv::text(settings, table))?];

@@ -16,7 +16,7 @@ mod table;
 mod text;
 mod vcd;
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -28,6 +28,7 @@ use super::measured::run::Job;
 use super::measured::{self, Measurement};
 use super::signals;
 use crate::args::Clock;
+use crate::files;
 
 /// Options of `verbena trace`; those after TEST are perftest's own.
 #[derive(Args)]
@@ -73,7 +74,7 @@ enum Format {
 
 /// Runs the test, or reads a trace, and writes what was asked for.
 pub fn trace(args: TraceArgs) -> Result<u8> {
-    let make_out = || fs::create_dir_all(&args.out).with_context(|| format!("making {}", args.out.display()));
+    let make_out = || files::make_directory(&args.out);
     let (path, reported) = match &args.read {
         Some(path) => (path.clone(), None),
         None => {
