@@ -1,13 +1,11 @@
 //! The checksums of a frame's headers: of IPv4, and of TCP or UDP (RFC 768, RFC 9293, RFC 8200 8.1).
 
-use std::ops::Range;
-
 use super::ethernet::{
     Ethernet, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_SERVICE, ETHERTYPE_VLAN, MOST_TAGS,
 };
 use super::ipv4::{PROTOCOL_TCP, PROTOCOL_UDP};
 use super::ipv6::behind_options;
-use super::sum::{checksum, fold, sum};
+use super::sum::{fold, sum, sum_of};
 
 #[inline(always)]
 pub(super) fn get16(bytes: &[u8], at: usize) -> u16 {
@@ -17,6 +15,11 @@ pub(super) fn get16(bytes: &[u8], at: usize) -> u16 {
 pub(super) fn put16(bytes: &mut [u8], at: usize, value: u16) {
     bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
 }
+
+/// Bytes of an IPv4 header without options.
+const IPV4: usize = 20;
+/// Bytes of an IPv6 header.
+const IPV6: usize = 40;
 
 /// Which checksums of a frame are right, or to be filled in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,52 +32,47 @@ pub struct Checksums {
 
 /// Where a frame has checksums: behind at most two VLAN tags, in a packet that is whole.
 struct Headers {
-    /// The IPv4 header.
-    ipv4: Option<Range<usize>>,
+    /// Where the IP header is.
+    ip: usize,
+    /// Bytes of it if it is of IPv4, which has a checksum; else 0.
+    ipv4: usize,
     l4: Option<L4>,
 }
 
 /// A header of TCP or UDP, and what follows it.
 struct L4 {
-    segment: Range<usize>,
-    /// Where the checksum is.
-    field: usize,
-    /// Where the addresses are, which are the pseudo-header with its length and protocol.
-    addresses: Range<usize>,
+    start: usize,
+    end: usize,
     protocol: u8,
 }
 
 impl Checksums {
     /// Those that are right. One that a frame does not have is not; UDP over IPv4 without a checksum has a right one.
     pub fn right(frame: &[u8]) -> Checksums {
-        let Some(Headers { ipv4, l4 }) = Headers::find(frame) else { return Checksums::default() };
-        let is_right = |l4: &L4| {
-            if l4.is_unused(frame) {
-                ipv4.is_some()
-            } else {
-                fold(l4.pseudo(frame) + sum(&frame[l4.segment.clone()])) == 0xffff
-            }
+        let Some(headers) = Headers::find(frame) else { return Checksums::default() };
+        let is_right = |l4: &L4| match l4.is_unused(frame) {
+            true => headers.is_ipv4(),
+            false => headers.sum_with_pseudo(frame, l4) == 0xffff,
         };
         Checksums {
-            ip: ipv4.as_ref().is_some_and(|header| checksum(&frame[header.clone()]) == 0),
-            l4: l4.as_ref().is_some_and(is_right),
+            ip: headers.is_ipv4() && headers.sum_of_ipv4(frame) == 0xffff,
+            l4: headers.l4.as_ref().is_some_and(is_right),
         }
     }
 
     /// Fills them in, as far as the frame has them. What is in their places does not count.
     pub fn fill(self, frame: &mut [u8]) {
-        let Some(Headers { ipv4, l4 }) = Headers::find(frame) else { return };
-        if let Some(header) = ipv4.filter(|_| self.ip) {
-            let header = &mut frame[header];
-            put16(header, 10, 0);
-            put16(header, 10, checksum(header));
+        let Some(headers) = Headers::find(frame) else { return };
+        if self.ip && headers.is_ipv4() {
+            put16(frame, headers.ip + 10, 0);
+            put16(frame, headers.ip + 10, !headers.sum_of_ipv4(frame));
         }
-        if let Some(l4) = l4.filter(|_| self.l4) {
-            put16(frame, l4.field, 0);
-            let value = !fold(l4.pseudo(frame) + sum(&frame[l4.segment]));
+        if let Some(l4) = headers.l4.as_ref().filter(|_| self.l4) {
+            put16(frame, l4.field(), 0);
+            let value = !headers.sum_with_pseudo(frame, l4);
             // Zero says that UDP has none.
             let zero = value == 0 && l4.protocol == PROTOCOL_UDP;
-            put16(frame, l4.field, if zero { 0xffff } else { value });
+            put16(frame, l4.field(), if zero { 0xffff } else { value });
         }
     }
 }
@@ -93,11 +91,12 @@ pub struct Partial {
 impl Partial {
     /// That of a frame; `None` if it has none.
     pub fn of(frame: &[u8]) -> Option<Partial> {
-        let l4 = Headers::find(frame)?.l4?;
+        let headers = Headers::find(frame)?;
+        let l4 = headers.l4.as_ref()?;
         (!l4.is_unused(frame)).then(|| Partial {
-            start: l4.segment.start,
-            field: l4.field,
-            pseudo: fold(l4.pseudo(frame)),
+            start: l4.start,
+            field: l4.field(),
+            pseudo: fold(headers.pseudo(frame, l4)),
         })
     }
 }
@@ -105,15 +104,15 @@ impl Partial {
 /// The EtherType of a frame behind at most two VLAN tags, and where what it names begins.
 #[inline(always)]
 pub(super) fn ip_header(frame: &[u8]) -> Option<(u16, usize)> {
+    const MOST_BYTES: usize = Ethernet::BYTES + MOST_TAGS * Ethernet::TAG_BYTES;
     let word = |at: usize| frame.get(at..at + 2).map(|bytes| get16(bytes, 0));
     let mut at = Ethernet::BYTES;
-    for _ in 0..MOST_TAGS {
-        if !matches!(word(at - 2)?, ETHERTYPE_VLAN | ETHERTYPE_SERVICE) {
-            break;
-        }
+    let mut ether_type = word(at - 2)?;
+    while matches!(ether_type, ETHERTYPE_VLAN | ETHERTYPE_SERVICE) && at < MOST_BYTES {
         at += Ethernet::TAG_BYTES;
+        ether_type = word(at - 2)?;
     }
-    Some((word(at - 2)?, at))
+    Some((ether_type, at))
 }
 
 impl Headers {
@@ -121,65 +120,95 @@ impl Headers {
     fn find(frame: &[u8]) -> Option<Headers> {
         let (ether_type, ip) = ip_header(frame)?;
         let packet = frame.get(ip..)?;
-        match (ether_type, packet.first()? >> 4) {
-            (ETHERTYPE_IPV4, 4) => {
-                let length = usize::from(packet[0] & 15) * 4;
-                if length < 20 || packet.len() < length {
+        let (ipv4, protocol, start, end) = match ether_type {
+            ETHERTYPE_IPV4 => {
+                let header = packet.first_chunk::<IPV4>()?;
+                let length = usize::from(header[0] & 15) * 4;
+                if header[0] >> 4 != 4 || length < IPV4 || packet.len() < length {
                     return None;
                 }
-                let whole = get16(packet, 6) & 0x3fff == 0;
-                let body = ip + length..ip + usize::from(get16(packet, 2));
-                let l4 = whole.then(|| L4::find(frame, packet[9], ip + 12..ip + 20, body)).flatten();
-                Some(Headers { ipv4: Some(ip..ip + length), l4 })
+                let whole = get16(header, 6) & 0x3fff == 0;
+                // A part of a packet has no header that is looked at.
+                let end = if whole { usize::from(get16(header, 2)) } else { 0 };
+                (length, header[9], length, end)
             }
-            (ETHERTYPE_IPV6, 6) if packet.len() >= 40 => {
-                let body = ip + 40..ip + 40 + usize::from(get16(packet, 4));
-                let l4 = frame.get(body.clone()).and_then(|rest| behind_options(packet[6], rest));
-                let l4 = l4.and_then(|(protocol, options)| {
-                    L4::find(frame, protocol, ip + 8..ip + 40, body.start + options..body.end)
-                });
-                Some(Headers { ipv4: None, l4 })
+            ETHERTYPE_IPV6 => {
+                let (header, rest) = packet.split_first_chunk::<IPV6>()?;
+                if header[0] >> 4 != 6 {
+                    return None;
+                }
+                let length = usize::from(get16(header, 4));
+                let (protocol, options) =
+                    rest.get(..length).and_then(|rest| behind_options(header[6], rest)).unwrap_or_default();
+                (0, protocol, IPV6 + options, IPV6 + length)
             }
-            _ => None,
+            _ => return None,
+        };
+        let l4 = packet.get(start..end).and_then(|bytes| L4::find(bytes, protocol, ip + start));
+        Some(Headers { ip, ipv4, l4 })
+    }
+
+    #[inline(always)]
+    fn is_ipv4(&self) -> bool {
+        self.ipv4 != 0
+    }
+
+    /// The sum of the IPv4 header.
+    #[inline(always)]
+    fn sum_of_ipv4(&self, frame: &[u8]) -> u16 {
+        // Nearly all have no options, and a sum of so many bytes needs no loop.
+        let (header, options) = frame[self.ip..][..self.ipv4].split_at(IPV4);
+        let sum = sum_of(header);
+        if options.is_empty() {
+            sum as u16
+        } else {
+            fold(sum + sum_of(options))
         }
+    }
+
+    /// The sum of the pseudo-header.
+    #[inline(always)]
+    fn pseudo(&self, frame: &[u8], l4: &L4) -> u64 {
+        let ip = &frame[self.ip..];
+        let addresses = if self.is_ipv4() { sum(&ip[12..20]) } else { sum(&ip[8..40]) };
+        addresses + u64::from(l4.protocol) + (l4.end - l4.start) as u64
+    }
+
+    /// The sum of that, and of what follows.
+    #[inline(always)]
+    fn sum_with_pseudo(&self, frame: &[u8], l4: &L4) -> u16 {
+        fold(self.pseudo(frame, l4) + sum(&frame[l4.start..l4.end]))
     }
 }
 
 impl L4 {
+    /// That of the body of a packet, which is at `start` of the frame.
     #[inline(always)]
-    fn find(frame: &[u8], protocol: u8, addresses: Range<usize>, body: Range<usize>) -> Option<L4> {
-        let bytes = frame.get(body.clone())?;
-        let (header, at) = match protocol {
-            PROTOCOL_TCP => (20, 16),
-            PROTOCOL_UDP => (8, 6),
+    fn find(body: &[u8], protocol: u8, start: usize) -> Option<L4> {
+        let (header, length) = match protocol {
+            PROTOCOL_TCP => (20, body.len()),
+            PROTOCOL_UDP => (8, usize::from(get16(body.first_chunk::<8>()?, 4))),
             _ => return None,
         };
-        if bytes.len() < header {
-            return None;
-        }
-        let length = if protocol == PROTOCOL_UDP { usize::from(get16(bytes, 4)) } else { bytes.len() };
-        if !(header..=bytes.len()).contains(&length) {
-            return None;
-        }
-        let segment = body.start..body.start + length;
-        Some(L4 { segment, field: body.start + at, addresses, protocol })
+        (header..=body.len()).contains(&length).then_some(L4 { start, end: start + length, protocol })
+    }
+
+    /// Where the checksum is.
+    #[inline(always)]
+    fn field(&self) -> usize {
+        self.start + if self.protocol == PROTOCOL_TCP { 16 } else { 6 }
     }
 
     /// UDP may have none.
     #[inline(always)]
     fn is_unused(&self, frame: &[u8]) -> bool {
-        self.protocol == PROTOCOL_UDP && get16(frame, self.field) == 0
-    }
-
-    /// The sum of the pseudo-header.
-    #[inline(always)]
-    fn pseudo(&self, frame: &[u8]) -> u64 {
-        sum(&frame[self.addresses.clone()]) + u64::from(self.protocol) + self.segment.len() as u64
+        self.protocol == PROTOCOL_UDP && get16(frame, self.field()) == 0
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::sum::checksum;
     use super::*;
 
     /// From port 1 to 2, without checksums.

@@ -24,8 +24,9 @@ unsafe fn sum_by_avx2(bytes: &[u8]) -> u64 {
     sum_of(bytes)
 }
 
+/// [`sum`], without a look at the processor.
 #[inline(always)]
-fn sum_of(bytes: &[u8]) -> u64 {
+pub(super) fn sum_of(bytes: &[u8]) -> u64 {
     let quads = bytes.chunks_exact(4);
     let rest = quads.remainder();
     // 2^16 counts as 1: words of 32 bits have the same sum.
