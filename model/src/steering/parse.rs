@@ -175,9 +175,6 @@ impl Read {
     #[inline(always)]
     fn fields(&self) -> Fields {
         let at = |value: u64, byte: usize| value << (byte * 8);
-        let last = [self.protocol, self.class, self.hops, self.version];
-        let flags = [self.tags.0, self.has_ports.into(), self.fragmented.into()];
-        let last = last.into_iter().chain(flags).enumerate();
         Fields {
             words: [
                 self.addresses.0,
@@ -187,7 +184,16 @@ impl Read {
                 self.dst_ip[0],
                 self.dst_ip[1],
                 u64::from(self.flow_label) | at(self.ports.into(), 4),
-                last.fold(0, |word, (byte, value)| word | at(value.into(), byte)),
+                u64::from_le_bytes([
+                    self.protocol,
+                    self.class,
+                    self.hops,
+                    self.version,
+                    self.tags.0,
+                    self.has_ports.into(),
+                    self.fragmented.into(),
+                    0,
+                ]),
             ],
         }
     }
@@ -297,19 +303,13 @@ impl Fields {
     /// A number that the fields of few others have, for `of`: its upper bits.
     #[inline]
     pub fn hash(&self, of: u64) -> u64 {
-        // Odd, and as many as there are words: each product is found by itself.
-        const FACTORS: [u64; FIELDS / 8] = [
-            0x9e37_79b9_7f4a_7c15,
-            0xbf58_476d_1ce4_e5b9,
-            0x94d0_49bb_1331_11eb,
-            0xd6e8_feb8_6659_fd93,
-            0xa076_1d64_78bd_642f,
-            0xe703_7ed1_a0b4_28db,
-            0x8ebc_6af0_9c88_c6e3,
-            0x5899_65cc_7537_4cc3,
-        ];
-        let products =
-            self.words.iter().zip(FACTORS).map(|(word, factor)| (word ^ word >> 32).wrapping_mul(factor));
+        // Odd, and one for two words: each product is found by itself.
+        const FACTORS: [u64; FIELDS / 16] =
+            [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0xd6e8_feb8_6659_fd93];
+        let [a, b, c, d, e, f, g, h] = self.words;
+        // The upper halves of some are all that IPv4 has: a product's upper bits depend more on the lower.
+        let pairs = [(a, b), (c, d), (e, f), (h, g)].map(|(one, other)| one ^ other.rotate_left(32));
+        let products = pairs.iter().zip(FACTORS).map(|(pair, factor)| pair.wrapping_mul(factor));
         let sum = products.fold(of, u64::wrapping_add);
         (sum ^ sum >> 29).wrapping_mul(FACTORS[0])
     }
