@@ -71,7 +71,7 @@ impl SimEnv<'_> {
         let card = &mut self.sim.cards[card as usize];
         let page = at.iova / u64::from(profile.caches.mtt_page_bytes.max(1));
         let key = (page as u32).wrapping_mul(0x9e37_79b1) ^ u32::from(at.domain);
-        if card.mtt.touch(key, profile.caches.mtt()) {
+        if card.mtt.touch(&mut card.recent_mtt, key, profile.caches.mtt()) {
             return now;
         }
         card.bus.read(now, profile.caches.mtt_bytes, profile).last

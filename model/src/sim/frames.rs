@@ -67,7 +67,7 @@ impl Engine<'_> {
         let (p, mut known) = (&sim.profile, sim.now);
         let c = &mut sim.cards[usize::from(packet.dst.card)];
         for copy in copies.all() {
-            if !c.qpc.touch(copy.queue.into(), p.caches.qpc()) {
+            if !c.qpc.touch(&mut c.recent_qpc, copy.queue.into(), p.caches.qpc()) {
                 known = known.max(c.bus.read(sim.now, p.caches.qpc_bytes, p).last);
             }
         }

@@ -74,8 +74,12 @@ pub struct Flow {
 
 /// Timing state of a QP.
 #[derive(Clone, Copy)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct QpTime {
+    /// Sending side, answering side.
+    pub flows: [Flow; 2],
+    /// Packets of the sending side that have left their flow, but not the card.
+    pub unsent: u16,
     /// A `Send` event is in the queue.
     pub pending: Flag,
     /// The context for its next WQE has arrived.
@@ -96,10 +100,6 @@ pub struct QpTime {
     pub asked: [u64; 2],
     /// First block of the WQE started last: names the message in the trace.
     pub message: u32,
-    /// Sending side, answering side.
-    pub flows: [Flow; 2],
-    /// Packets of the sending side that have left their flow, but not the card.
-    pub unsent: u16,
     /// Frames that have come and wait for a receive, first and last plus one.
     pub parked: (u32, u32),
     /// A `Patience` event is in the queue.
@@ -134,23 +134,30 @@ pub struct PortTime {
     pub paused: Flag,
 }
 
-/// Timing state of a card.
-#[repr(C)]
+/// Timing state of a card. What each packet changes is in its first two pages: with many cards in turn, each page takes a
+/// walk through the page tables.
+#[repr(C, align(4096))]
 pub struct CardTime {
-    /// Its PCIe slot.
-    pub bus: pcie::Bus,
-    /// When the requester's pipeline is free.
-    pub pipe_free_at: u64,
     /// Its ports.
     pub ports: [PortTime; PORTS],
+    /// When the requester's pipeline is free.
+    pub pipe_free_at: u64,
+    /// What was used last of `qpc`.
+    pub recent_qpc: cache::Recent,
+    /// The same of `mtt`.
+    pub recent_mtt: cache::Recent,
+    /// The same of `keys`.
+    pub recent_keys: cache::Recent,
+    /// Its PCIe slot.
+    pub bus: pcie::Bus,
+    /// Its QPs.
+    pub qps: [QpTime; MAX_QPS],
     /// QP contexts in the card.
     pub qpc: cache::Cache<{ cache::MAX_QPC }>,
     /// Translations in the card.
     pub mtt: cache::Cache<{ cache::MAX_MTT }>,
     /// Memory keys in the card.
     pub keys: cache::Cache<{ cache::MAX_KEYS }>,
-    /// Its QPs.
-    pub qps: [QpTime; MAX_QPS],
     /// When the last doorbell of an SRQ is decoded.
     pub srqs_rung: [u64; MAX_SRQS],
     /// When the last arming of a CQ is.
@@ -187,7 +194,7 @@ plain! {
     Slot { packet, refs, flow, fetched, unread, waits, warm, next, message, since }
     Job { packet, next, issued, start, known, gathers, back, message, born }
     Flow { head, tail, count, next, last_ready }
-    QpTime { pending, known, rung, stalled, free_at, base, upto, done, asked, message, flows, unsent, parked, waited_for }
+    QpTime { flows, unsent, pending, known, rung, stalled, free_at, base, upto, done, asked, message, parked, waited_for }
     PortTime { free_at, last_flow, round, fetched, coming, last_arrival, rx_free_at, rx_waits, mac, mac_at, paused }
-    CardTime { bus, pipe_free_at, ports, qpc, mtt, keys, qps, srqs_rung, cqs_rung, rates, members, interrupt_at }
+    CardTime { ports, pipe_free_at, recent_qpc, recent_mtt, recent_keys, bus, qps, qpc, mtt, keys, srqs_rung, cqs_rung, rates, members, interrupt_at }
 }

@@ -27,7 +27,7 @@ pub struct Read {
 }
 
 /// The slot of a card. Zero bytes are an idle one.
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Bus {
     /// Card to host is busy until then.
     up: u64,
@@ -39,15 +39,15 @@ pub struct Bus {
     visible: u64,
     /// When something was asked for last.
     last: u64,
-    /// When each tag was or will be free again, oldest request first.
-    tags: [u64; MAX_READS],
     next_tag: u32,
-    /// Writes whose credits are not back, oldest first.
-    posted: [Posted; MAX_POSTED],
     oldest: u32,
     count: u32,
-    /// Data credits that they hold.
+    /// Data credits that the writes in `posted` hold.
     data_credits: u32,
+    /// When each tag was or will be free again, oldest request first.
+    tags: [u64; MAX_READS],
+    /// Writes whose credits are not back, oldest first.
+    posted: [Posted; MAX_POSTED],
 }
 
 #[derive(Clone, Copy, Default)]
@@ -108,8 +108,7 @@ impl Bus {
         for payload in pieces(bytes, pcie.mps) {
             self.wait_for_credits(payload.div_ceil(16), pcie);
             self.up += pcie.pcie_bps.time((payload + pcie.mwr_overhead).into());
-            let last = (self.oldest + self.count - 1) as usize % MAX_POSTED;
-            self.posted[last].returned = self.up + pcie.credit_return_ps;
+            self.nth(self.count - 1, pcie).returned = self.up + pcie.credit_return_ps;
         }
         self.visible = self.visible.max(self.up + known.saturating_sub(now) + pcie.write_ps);
         self.visible
@@ -127,11 +126,16 @@ impl Bus {
         self.stores + p.pcie.mmio_ps
     }
 
+    /// One of the writes in `posted`, of which only so much is used as there can be: it stays in the processor's caches.
+    fn nth(&mut self, nth: u32, pcie: &Pcie) -> &mut Posted {
+        &mut self.posted[((self.oldest + nth) % headers(pcie)) as usize]
+    }
+
     /// Takes the credits of one write, after the wait for them.
     fn wait_for_credits(&mut self, data: u32, pcie: &Pcie) {
-        let headers = pcie.posted_header_credits.clamp(1, MAX_POSTED as u32);
+        let headers = headers(pcie);
         while self.count > 0 {
-            let oldest = self.posted[self.oldest as usize];
+            let oldest = *self.nth(0, pcie);
             let enough = self.count < headers && self.data_credits + data <= pcie.posted_data_credits;
             if oldest.returned > self.up {
                 if enough {
@@ -140,13 +144,18 @@ impl Bus {
                 self.up = oldest.returned;
             }
             self.data_credits -= oldest.data_credits;
-            self.oldest = (self.oldest + 1) % MAX_POSTED as u32;
+            self.oldest = (self.oldest + 1) % headers;
             self.count -= 1;
         }
-        self.posted[(self.oldest + self.count) as usize % MAX_POSTED].data_credits = data;
+        self.nth(self.count, pcie).data_credits = data;
         self.data_credits += data;
         self.count += 1;
     }
+}
+
+/// Writes that may be without their credits.
+fn headers(pcie: &Pcie) -> u32 {
+    pcie.posted_header_credits.clamp(1, MAX_POSTED as u32)
 }
 
 /// `bytes` in pieces of `size`; nothing is one empty piece.
@@ -162,7 +171,7 @@ fn tlp_bytes(bytes: u32, mps: u32, overhead: u32) -> u64 {
 
 plain! {
     Posted { returned, data_credits }
-    Bus { up, down, stores, visible, last, tags, next_tag, posted, oldest, count, data_credits }
+    Bus { up, down, stores, visible, last, next_tag, oldest, count, data_credits, tags, posted }
 }
 
 #[cfg(test)]

@@ -18,11 +18,11 @@ impl Sim {
         let c = &mut self.cards[packet.dst.card as usize];
         // The headers name both, so the two reads overlap.
         let mut known = now;
-        if !c.qpc.touch(packet.dest_qpn & 0xffff, p.caches.qpc()) {
+        if !c.qpc.touch(&mut c.recent_qpc, packet.dest_qpn & 0xffff, p.caches.qpc()) {
             known = c.bus.read(now, p.caches.qpc_bytes, p).last;
         }
         let keyed = packet.rkey != 0 && packet.first;
-        if keyed && !c.keys.touch(packet.rkey, p.caches.keys()) {
+        if keyed && !c.keys.touch(&mut c.recent_keys, packet.rkey, p.caches.keys()) {
             known = known.max(c.bus.read(now, p.caches.key_bytes, p).last);
         }
         known

@@ -132,7 +132,7 @@ impl Engine<'_> {
             return sim.at(at, Event::Send { card, qp });
         }
         let t = &mut c.qps[qp as usize];
-        if !t.known.get() && !c.qpc.touch(qp.into(), sim.profile.caches.qpc()) {
+        if !t.known.get() && !c.qpc.touch(&mut c.recent_qpc, qp.into(), sim.profile.caches.qpc()) {
             // The context that is read serves this WQE, even if it has left the cache again when it arrives.
             t.known = true.into();
             let at = c.bus.read(now, sim.profile.caches.qpc_bytes, &sim.profile).last;
