@@ -121,6 +121,9 @@ impl<C: Card> Pd<C> {
         let Region { addr, len, wire_va, access, on_demand } = *region;
         self.check_region(region)?;
         let context = self.context(len as u64, wire_va, access);
+        if len == 0 {
+            return Ok((context.with_mode(MrMode::DIRECT), Memory::Unmapped));
+        }
         if on_demand {
             self.dev.need(FeatureSet::ON_DEMAND, "on-demand paging")?;
             let context = context.with_mode(MrMode::ON_DEMAND).with_iova(addr as u64);
@@ -142,6 +145,9 @@ impl<C: Card> Pd<C> {
         wire_va: u64,
         access: Access,
     ) -> Result<Arc<Mr<C>>> {
+        if list.length == 0 {
+            return Err(Error::invalid("pages of a memory region hold at least one byte"));
+        }
         self.check_range(list.length, wire_va, access)?;
         within("bytes of a memory region", list.length, self.dev.limits().max_mr_size())?;
         self.check_pages(list)?;
@@ -163,15 +169,16 @@ impl<C: Card> Pd<C> {
         if !region.on_demand {
             within("bytes of a memory region", region.len as u64, self.dev.limits().max_mr_size())?;
         }
+        // As in Linux, which wants a page that the region touches.
+        if region.len == 0 && (region.addr as usize) % 4096 == 0 {
+            return Err(Error::invalid("a memory region needs at least one byte, or a begin within a page"));
+        }
         self.check_range(region.len as u64, region.wire_va, region.access)
     }
 
     fn check_range(&self, length: u64, wire_va: u64, access: Access) -> Result<()> {
         check_access(access)?;
-        if length == 0 {
-            return Err(Error::invalid("a memory region needs at least one byte"));
-        }
-        if !access.contains(Access::ZERO_BASED) && wire_va.checked_add(length - 1).is_none() {
+        if !access.contains(Access::ZERO_BASED) && wire_va.checked_add(length.saturating_sub(1)).is_none() {
             return Err(Error::invalid("the memory region's addresses wrap around"));
         }
         Ok(())

@@ -1,6 +1,6 @@
 /* What stock programs hand over without a thought, because every card takes it: a flow label of 32 random bits,
  * access flags that mean nothing on a QP, a static rate, the `sl` of a datagram in the address of its answer, and no word about
- * inline data. */
+ * inline data; a variant of a window's key without its index, and a buffer of no bytes. */
 #include "datagram.h"
 
 static struct ibv_qp *make(struct side *side, enum ibv_qp_type type, struct ibv_qp_cap cap, uint32_t *room)
@@ -100,12 +100,86 @@ static void datagrams(struct ibv_context *context)
     }
 }
 
+/* Of the key that a bind of type 2 asks for, only the low 8 bits are the program's. */
+static void variants(struct ibv_context *context)
+{
+    int all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND;
+    struct side side = make_side(context, NULL, 4096), peer = make_side(context, &side, 4096);
+    struct ibv_qp_init_attr_ex init = {
+        .send_cq = side.cq, .recv_cq = side.cq, .qp_type = IBV_QPT_RC, .pd = side.pd,
+        .cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1 },
+        .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, .send_ops_flags = IBV_QP_EX_WITH_BIND_MW,
+    };
+    CHECK(!ibv_destroy_qp(peer.qp) && (peer.qp = ibv_create_qp_ex(context, &init)));
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
+    CHECK(!advance(peer.qp, attr));
+    peer.address.qpn = peer.qp->qp_num;
+    connect_pair(&side, &peer);
+    struct ibv_mr *mr = ibv_reg_mr(side.pd, (void *)peer.buffer, 4096, all);
+    struct ibv_mw *mw = ibv_alloc_mw(side.pd, IBV_MW_TYPE_2);
+    CHECK(mr && mw);
+    uint32_t asked[] = { 0xba, ~(mw->rkey & ~0xffu), ibv_inc_rkey(mw->rkey) };
+    for (int i = 0; i < 6; i++) {
+        struct ibv_mw_bind_info info = { mr, peer.address.addr, 64, IBV_ACCESS_REMOTE_WRITE };
+        if (i < 3) {
+            struct ibv_send_wr *bad, wr = { .wr_id = i, .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED };
+            wr.bind_mw.mw = mw, wr.bind_mw.rkey = asked[i], wr.bind_mw.bind_info = info;
+            CHECK(!ibv_post_send(peer.qp, &wr, &bad));
+        } else {
+            struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(peer.qp);
+            ibv_wr_start(qp);
+            qp->wr_id = i, qp->wr_flags = IBV_SEND_SIGNALED;
+            ibv_wr_bind_mw(qp, mw, asked[i - 3], &info);
+            CHECK(!ibv_wr_complete(qp));
+        }
+        expect(&peer, i);
+        mw->rkey = (mw->rkey & ~0xffu) | (asked[i % 3] & 0xff);
+        struct address window = { .addr = peer.address.addr, .rkey = mw->rkey };
+        post(&side, &window, IBV_WR_RDMA_WRITE, i, 0, 64);
+        expect(&side, i);
+        struct ibv_send_wr *bad, wr = {
+            .wr_id = 9, .opcode = IBV_WR_LOCAL_INV, .send_flags = IBV_SEND_SIGNALED, .invalidate_rkey = mw->rkey,
+        };
+        CHECK(!ibv_post_send(peer.qp, &wr, &bad));
+        expect(&peer, 9);
+    }
+    CHECK(!ibv_dealloc_mw(mw) && !ibv_dereg_mr(mr));
+}
+
+/* Linux registers a buffer of no bytes if it is within a page, and nothing where a page begins. */
+static void no_bytes(struct ibv_context *context)
+{
+    struct side side = make_side(context, NULL, 8192), peer = make_side(context, &side, 8192);
+    int all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+    char *page = (char *)(((uintptr_t)peer.buffer + 4095) & ~4095ull);
+    CHECK(!ibv_reg_mr(side.pd, page, 0, all) && errno == EINVAL);
+    struct ibv_mr *mr = ibv_reg_mr(side.pd, page + 16, 0, all);
+    CHECK(mr && mr->length == 0);
+    connect_pair(&side, &peer);
+    struct address none = { .addr = (uintptr_t)page + 16, .rkey = mr->rkey };
+    post(&side, &none, IBV_WR_RDMA_WRITE, 1, 0, 0);
+    expect(&side, 1);
+    post(&side, &none, IBV_WR_RDMA_READ, 2, 0, 0);
+    expect(&side, 2);
+    struct ibv_sge sge = { .addr = none.addr, .lkey = mr->lkey };
+    struct ibv_send_wr *bad, wr = {
+        .wr_id = 3, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
+    };
+    wr.wr.rdma.remote_addr = peer.address.addr, wr.wr.rdma.rkey = peer.address.rkey;
+    CHECK(!ibv_post_send(side.qp, &wr, &bad));
+    expect(&side, 3);
+    post(&side, &none, IBV_WR_RDMA_WRITE, 4, 0, 1);
+    CHECK(completion(side.cq, 10).status == IBV_WC_REM_ACCESS_ERR && !ibv_dereg_mr(mr));
+}
+
 int main(void)
 {
     struct ibv_context *context = open_device("verbena0");
     connections(context);
     inline_room(context);
     datagrams(context);
+    variants(context);
+    no_bytes(context);
     puts("all taken");
     return 0;
 }

@@ -60,7 +60,11 @@ int main(void)
     static char plain_memory[4096];
     struct ibv_mr *plain_mr = ibv_reg_mr(unprotected, plain_memory, sizeof plain_memory, IBV_ACCESS_LOCAL_WRITE);
     CHECK(plain_mr && ibv_dealloc_pd(unprotected) == EBUSY);
-    CHECK(!ibv_dereg_mr(plain_mr) && !ibv_dealloc_pd(unprotected));
+    CHECK(!ibv_dereg_mr(plain_mr));
+    struct ibv_ah_attr way = { .is_global = 1, .port_num = PORT };
+    CHECK(!ibv_query_gid(context, PORT, 0, &way.grh.dgid));
+    struct ibv_ah *ah = ibv_create_ah(unprotected, &way);
+    CHECK(ah && ibv_dealloc_pd(unprotected) == EBUSY && !ibv_destroy_ah(ah) && !ibv_dealloc_pd(unprotected));
     CHECK(!ibv_alloc_parent_domain(context, &without) && errno == EINVAL);
     struct ibv_pd *threaded = ibv_alloc_parent_domain(context, &plain);
     CHECK(threaded && threaded->context == context);

@@ -3,6 +3,7 @@
 use fpga_regs::regs::port;
 use fpga_regs::{CqeStatus, EventKind, Syndrome};
 
+use super::keys::KeyError;
 use super::qp::NOT_MISSED;
 use super::recv::RecvError;
 use super::Device;
@@ -22,8 +23,8 @@ pub(super) enum Refusal {
     NoSrq,
     /// NAK remote access error.
     Access,
-    /// NAK remote access error: no key to invalidate, and the receive WQE's completion says so.
-    NoKey,
+    /// NAK remote access error, and the receive WQE's completion says so.
+    AccessTold,
     /// NAK remote operational error: the responder's own memory failed.
     Operation,
     /// None: the requester's memory failed, and what it says is lost.
@@ -47,7 +48,7 @@ impl Device {
                 self.count(own, port::INVALID_NAK);
                 self.send_ack(q, wire::Syndrome::nak(NakCode::INVALID_REQUEST), p.psn, env);
             }
-            Refusal::Access | Refusal::NoKey => {
+            Refusal::Access | Refusal::AccessTold => {
                 self.count(own, port::ACCESS_NAK);
                 self.send_ack(q, wire::Syndrome::nak(NakCode::REMOTE_ACCESS_ERROR), p.psn, env);
             }
@@ -65,7 +66,7 @@ impl Device {
             Refusal::Invalid => self.responder_error(q, EventKind::QP_REQ_ERR, env),
             // The annex has two events of its own, for an SRQ that does not exist and one of another domain; verbs do not.
             Refusal::Access | Refusal::NoSrq => self.responder_error(q, EventKind::QP_ACCESS_ERR, env),
-            Refusal::TooLong | Refusal::NoKey | Refusal::Operation => self.to_error(q, env),
+            Refusal::TooLong | Refusal::AccessTold | Refusal::Operation => self.to_error(q, env),
         }
     }
 
@@ -106,6 +107,26 @@ impl Device {
         quiet.extra = Extra::None;
         self.complete_recv(q, status, syndrome, false, 0, &quiet, env);
         refusal
+    }
+
+    /// A WRITE may not touch what it names. The receive WQE that a packet with immediate data is for says so (IB spec
+    /// 11.6.2); the first of several packets does not tell that there will be some.
+    #[cold]
+    pub(super) fn write_denied(
+        &mut self,
+        q: usize,
+        error: KeyError,
+        p: &Packet,
+        env: &mut impl Env,
+    ) -> Refusal {
+        let immediate = p.count == 1 && p.extra == Extra::Immediate && p.transport != Transport::UC;
+        if !immediate || (!self.qps[q].resp.has_recv.get() && self.take_recv(q, env).is_err()) {
+            return Refusal::Access;
+        }
+        let mut quiet = *p;
+        quiet.extra = Extra::None;
+        self.complete_recv(q, CqeStatus::LOC_ACCESS_ERR, error.syndrome(), true, 0, &quiet, env);
+        Refusal::AccessTold
     }
 
     #[inline]

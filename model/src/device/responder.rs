@@ -268,7 +268,7 @@ impl Device {
                     p,
                     env,
                 );
-                return Err(Refusal::NoKey);
+                return Err(Refusal::AccessTold);
             }
             let total = self.qps[q].resp.offset;
             self.complete_recv(q, CqeStatus::SUCCESS, Syndrome::NONE, false, total, p, env);
@@ -317,13 +317,12 @@ impl Device {
             return Err(Refusal::Invalid);
         }
         // Zero-length writes check no key (IB spec 9.7.4.1.5).
-        let range = if total == 0 {
-            None
-        } else {
-            Some(
-                self.check_remote(q, key, va, total as u64, Access::REMOTE_WRITE)
-                    .map_err(|_| Refusal::Access)?,
-            )
+        let range = match total {
+            0 => None,
+            _ => match self.check_remote(q, key, va, total as u64, Access::REMOTE_WRITE) {
+                Ok(range) => Some(range),
+                Err(error) => return Err(self.write_denied(q, error, p, env)),
+            },
         };
         if p.last && p.extra == Extra::Immediate && !self.qps[q].resp.has_recv.get() {
             // Before the data is written, so that a repeated last packet writes it again.

@@ -2,10 +2,12 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
 use driver::{Ah as DriverAh, AhAttr};
 use rdma_sys::*;
 
+use super::card;
 use super::end::end;
 use super::errno::object;
 use super::pd::Pd;
@@ -14,6 +16,8 @@ use super::pd::Pd;
 struct Ah {
     ibv: ibv_ah,
     driver: DriverAh,
+    /// As long as there is an address handle, its domain stays.
+    _pd: Arc<card::Pd>,
 }
 
 /// The driver's part of an address handle.
@@ -72,7 +76,8 @@ pub unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *
         // SAFETY: as the caller promises.
         let (context, driver_pd, attr) = unsafe { ((*pd).context, &Pd::of(pd).driver, &*attr) };
         let driver = driver_pd.create_ah(&attr_of(attr))?;
-        Ok(Box::into_raw(Box::new(Ah { ibv: ibv_ah { context, pd, handle: 0 }, driver })).cast())
+        let ibv = ibv_ah { context, pd, handle: 0 };
+        Ok(Box::into_raw(Box::new(Ah { ibv, driver, _pd: driver_pd.clone() })).cast())
     })
 }
 

@@ -56,6 +56,11 @@ pub unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
     unsafe { end(mw, || Ok((*mw).driver.destroy()?)) }
 }
 
+/// The key that a bind gives a window: its index stays, only the low 8 bits are the program's to choose.
+pub fn bound_rkey(bind: &Bind, asked: u32) -> u32 {
+    bind.mw_rkey & !0xff | asked & 0xff
+}
+
 /// What a BIND_MW work request binds; EINVAL for a window of another type.
 ///
 /// # Safety

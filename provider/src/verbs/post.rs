@@ -13,7 +13,7 @@ use rdma_sys::*;
 use super::ah::driver_ah;
 use super::card::Card;
 use super::errno::{status, Errno, Result};
-use super::mw::bind_of;
+use super::mw::{bind_of, bound_rkey};
 use super::qp::Qp;
 use super::srq::Srq;
 
@@ -158,8 +158,10 @@ unsafe fn translate<'a>(
                     }
                     WqeOpcode::BIND_MW => {
                         let bind = &wr.bind_mw_tso_union.bind_mw;
-                        out.imm = bind.rkey;
-                        out.bind = Some(bind_of(bind.mw, &bind.bind_info, ibv_mw_type::IBV_MW_TYPE_2)?);
+                        let (mw, asked) = (bind.mw, bind.rkey);
+                        let bind = bind_of(mw, &bind.bind_info, ibv_mw_type::IBV_MW_TYPE_2)?;
+                        out.imm = bound_rkey(&bind, asked);
+                        out.bind = Some(bind);
                     }
                     _ => {}
                 }

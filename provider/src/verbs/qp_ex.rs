@@ -16,7 +16,7 @@ use super::ah::driver_ah;
 use super::card::Card;
 use super::errno::{set_errno, Errno, Result};
 use super::fork;
-use super::mw::bind_of;
+use super::mw::{bind_of, bound_rkey};
 use super::post::{send_flags, CHECKSUMS, IP_CSUM};
 use super::qp::Qp;
 use super::wr_builder::{Builder, Cut, Parts};
@@ -153,7 +153,7 @@ unsafe extern "C" fn wr_bind_mw(
     unsafe {
         match bind_of(mw, &*info, ibv_mw_type::IBV_MW_TYPE_2) {
             Ok(bind) => begin(qp, WqeOpcode::BIND_MW, |wr| {
-                wr.imm = rkey;
+                wr.imm = bound_rkey(&bind, rkey);
                 wr.bind = Some(bind);
             }),
             Err(error) => builder(qp).fail(error),

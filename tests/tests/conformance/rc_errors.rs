@@ -234,6 +234,29 @@ fn a_message_longer_than_the_receive() {
     }
 }
 
+/// The receive that the immediate data is for says so; of several packets, the first does not tell that there will be some.
+#[test]
+fn immediate_data_to_memory_that_may_not_be_written() {
+    for (length, status) in [(64, CqeStatus::LOC_ACCESS_ERR), (9000, CqeStatus::WR_FLUSH_ERR)] {
+        Cards::new().each(small(), |x, y| {
+            y.recv(10, &[]);
+            y.recv(11, &[]);
+            let sge = [x.sge(0, length)];
+            let mut wr = x.remote(1, WqeOpcode::WRITE_WITH_IMM, &sge, y, 1024);
+            wr.rkey ^= 1;
+            x.post(&[wr]);
+            x.expect_status(1, CqeStatus::REM_ACCESS_ERR);
+            y.expect_status(10, status);
+            y.expect_flushed([11]);
+            match status {
+                CqeStatus::LOC_ACCESS_ERR => expect_no_event(&y.device),
+                _ => expect_async(&y.device, EventKind::QP_ACCESS_ERR, y.qp.qpn()),
+            }
+            assert_eq!((x.state(), y.state()), (QpState::ERR, QpState::ERR));
+        });
+    }
+}
+
 #[test]
 fn a_receive_into_memory_that_may_not_be_written() {
     let cards = Cards::new();

@@ -179,7 +179,7 @@ pub fn chain(pair: &mut Pair, side: usize, how: How, random: &mut Random) -> Uni
             None if outcome != SUCCESS => {
                 failed = Some(Some(outcome));
                 unit.expect.push(Expect::Status { side, qp: pair.index, id, status: outcome });
-                tell(&mut unit, pair, peer, outcome, mistake);
+                tell(&mut unit, pair, peer, opcode, outcome, mistake);
             }
             None if signaled => {
                 unit.expect.push(Expect::Status { side, qp: pair.index, id, status: SUCCESS })
@@ -202,9 +202,9 @@ pub fn chain(pair: &mut Pair, side: usize, how: How, random: &mut Random) -> Uni
 }
 
 /// The event at the responder: for what none of its completions reports (InfiniBand 11.6.3).
-fn tell(unit: &mut Unit, pair: &Pair, peer: usize, status: u32, mistake: Option<Mistake>) {
+fn tell(unit: &mut Unit, pair: &Pair, peer: usize, opcode: usize, status: u32, mistake: Option<Mistake>) {
     let (name, comes) = match status {
-        REMOTE_ACCESS => ("local access violation work queue error", true),
+        REMOTE_ACCESS => ("local access violation work queue error", opcode != WRITE_IMM),
         INVALID_REQUEST => ("invalid request local work queue error", mistake != Some(Mistake::ShortReceive)),
         REMOTE_OPERATION => ("invalid request local work queue error", false),
         _ => return,

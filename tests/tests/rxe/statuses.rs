@@ -8,7 +8,7 @@ use tests::stock::StockNet;
 
 /// Cases in which rxe differs, what the card says there, and why. `docs/rxe.md` has them in words.
 const DIFFERENT: &[(&str, &str)] = &[
-    ("write with immediate: wrong R_Key", "b 100: Work Request Flushed Error"),
+    ("write with immediate: wrong R_Key", "b 100: local access error"),
     ("atomic at an odd address", "a 0: remote invalid request error"),
     ("send longer than the receive", "b 100: local length error"),
     ("send of several packets, longer than the receive", "b 100: local length error"),
