@@ -97,7 +97,7 @@ pub(crate) fn resolve<C: Card>(dev: &Device<C>, attr: &AhAttr) -> Result<[u8; 6]
         .with_object(attr.port.into())
         .with_gid(attr.dgid)
         .with_param2(attr.sgid_index.into());
-    match dev.admin().run(command, &[], &mut []) {
+    match dev.admin().run(command, &[]) {
         Ok(reply) => Ok(reply.mac()),
         Err(Error::Refused { status: AdminStatus::NOT_FOUND, .. }) => {
             Err(Error::Unreachable { gid: attr.dgid })

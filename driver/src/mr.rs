@@ -228,10 +228,10 @@ impl<C: Card> Pd<C> {
 impl<C: Card> Device<C> {
     /// After a command that failed: unmaps what was mapped for it, unless the card may still execute it.
     fn undo(&self, memory: Memory<C>, error: Error) -> Error {
-        match (memory, &error) {
-            (Memory::Pages(table), _) => return table.after(error),
-            (_, Error::Timeout { .. } | Error::Lost { .. }) => (),
-            (memory, _) => self.release(memory),
+        match memory {
+            Memory::Pages(table) if error.may_execute() => table.leak(),
+            _ if error.may_execute() => (),
+            memory => self.release(memory),
         }
         error
     }
@@ -304,7 +304,7 @@ impl<C: Card> Mr<C> {
             .with_opcode(AdminOpcode::MODIFY_MR)
             .with_object(self.key)
             .with_param0(all.bits().into());
-        if let Err(error) = self.dev.admin().run(command, context.as_bytes(), &mut []) {
+        if let Err(error) = self.dev.admin().run(command, context.as_bytes()) {
             return Err(self.dev.undo(memory, error));
         }
         if let Some(before) = state.memory.replace(memory) {

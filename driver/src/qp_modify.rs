@@ -67,7 +67,7 @@ impl<C: Card> Qp<C> {
         if next == QpState::RESET {
             self.gate(next);
         }
-        let done = self.dev.admin().run(command, context.as_bytes(), &mut []);
+        let done = self.dev.admin().run(command, context.as_bytes());
         if let Err(error) = done {
             self.gate(now);
             return Err(error);
@@ -202,20 +202,36 @@ impl<C: Card> Qp<C> {
     /// The context for a modify command: only what `mask` names is filled in.
     fn encode(&self, attr: &QpAttr, mask: AttrMask) -> Result<QpContext> {
         let mut context = QpContext::new().with_qp_type(self.qp_type()).with_qpn(self.qpn());
-        let on = |bit| mask.contains(bit);
-        if on(AttrMask::ACCESS_FLAGS) {
-            context.set_access(attr.access);
+        type Fill = fn(&mut QpContext, &QpAttr);
+        let fills: [(AttrMask, Fill); 15] = [
+            (AttrMask::ACCESS_FLAGS, |context, attr| context.set_access(attr.access)),
+            (AttrMask::PKEY_INDEX, |context, attr| context.set_pkey_index(attr.pkey_index)),
+            (AttrMask::PORT, |context, attr| context.set_port(attr.port)),
+            (AttrMask::QKEY, |context, attr| context.set_qkey(attr.qkey)),
+            (AttrMask::PATH_MTU, |context, attr| context.set_mtu(attr.path_mtu)),
+            (AttrMask::TIMEOUT, |context, attr| context.set_timeout(attr.timeout)),
+            (AttrMask::RETRY_CNT, |context, attr| context.set_retry_cnt(attr.retry_cnt)),
+            (AttrMask::RNR_RETRY, |context, attr| context.set_rnr_retry(attr.rnr_retry)),
+            (AttrMask::RQ_PSN, |context, attr| context.set_rq_psn(attr.rq_psn)),
+            (AttrMask::SQ_PSN, |context, attr| context.set_sq_psn(attr.sq_psn)),
+            (AttrMask::MAX_QP_RD_ATOMIC, |context, attr| context.set_max_rd_atomic(attr.max_rd_atomic)),
+            (AttrMask::MAX_DEST_RD_ATOMIC, |context, attr| {
+                context.set_max_dest_rd_atomic(attr.max_dest_rd_atomic)
+            }),
+            (AttrMask::MIN_RNR_TIMER, |context, attr| context.set_min_rnr_timer(attr.min_rnr_timer)),
+            (AttrMask::DEST_QPN, |context, attr| context.set_dest_qpn(attr.dest_qpn)),
+            (AttrMask::RATE_LIMIT, |context, attr| {
+                context.set_rate_limit(attr.rate_limit);
+                context.set_max_burst(attr.max_burst);
+                context.set_typical_packet(attr.typical_packet);
+            }),
+        ];
+        for (bit, fill) in fills {
+            if mask.contains(bit) {
+                fill(&mut context, attr);
+            }
         }
-        if on(AttrMask::PKEY_INDEX) {
-            context.set_pkey_index(attr.pkey_index);
-        }
-        if on(AttrMask::PORT) {
-            context.set_port(attr.port);
-        }
-        if on(AttrMask::QKEY) {
-            context.set_qkey(attr.qkey);
-        }
-        if on(AttrMask::AV) {
+        if mask.contains(AttrMask::AV) {
             let path = &attr.ah;
             context = context
                 .with_dgid(path.dgid)
@@ -227,41 +243,6 @@ impl<C: Card> Qp<C> {
                 .with_sl(path.sl)
                 .with_port(path.port)
                 .with_udp_sport(ah::udp_sport(path.flow_label));
-        }
-        if on(AttrMask::PATH_MTU) {
-            context.set_mtu(attr.path_mtu);
-        }
-        if on(AttrMask::TIMEOUT) {
-            context.set_timeout(attr.timeout);
-        }
-        if on(AttrMask::RETRY_CNT) {
-            context.set_retry_cnt(attr.retry_cnt);
-        }
-        if on(AttrMask::RNR_RETRY) {
-            context.set_rnr_retry(attr.rnr_retry);
-        }
-        if on(AttrMask::RQ_PSN) {
-            context.set_rq_psn(attr.rq_psn);
-        }
-        if on(AttrMask::SQ_PSN) {
-            context.set_sq_psn(attr.sq_psn);
-        }
-        if on(AttrMask::MAX_QP_RD_ATOMIC) {
-            context.set_max_rd_atomic(attr.max_rd_atomic);
-        }
-        if on(AttrMask::MAX_DEST_RD_ATOMIC) {
-            context.set_max_dest_rd_atomic(attr.max_dest_rd_atomic);
-        }
-        if on(AttrMask::MIN_RNR_TIMER) {
-            context.set_min_rnr_timer(attr.min_rnr_timer);
-        }
-        if on(AttrMask::DEST_QPN) {
-            context.set_dest_qpn(attr.dest_qpn);
-        }
-        if on(AttrMask::RATE_LIMIT) {
-            context.set_rate_limit(attr.rate_limit);
-            context.set_max_burst(attr.max_burst);
-            context.set_typical_packet(attr.typical_packet);
         }
         Ok(context)
     }

@@ -34,8 +34,7 @@ impl<C: Card> Qp<C> {
             .with_opcode(AdminOpcode::MODIFY_QP)
             .with_object(self.qpn())
             .with_param0(QpAttrMask::STRIP_VLAN.0.into());
-        self.dev.admin().run(command, QpContext::new().with_strip_vlan(strip).as_bytes(), &mut [])?;
-        Ok(())
+        self.dev.admin().run(command, QpContext::new().with_strip_vlan(strip).as_bytes()).map(drop)
     }
 }
 
@@ -119,10 +118,8 @@ impl<C: Card> Device<C> {
         let context = TableContext::new()
             .with_entries_iova(memory.iova())
             .with_log_size(queues.len().trailing_zeros() as u8);
-        match self.admin().run(command, context.as_bytes(), &mut []) {
-            Ok(reply) => Ok(reply.object()),
-            Err(error) => Err(memory.after(error)),
-        }
+        let (_, reply) = memory.after(self.admin().run(command, context.as_bytes()))?;
+        Ok(reply.object())
     }
 }
 
