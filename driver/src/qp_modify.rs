@@ -201,49 +201,39 @@ impl<C: Card> Qp<C> {
 
     /// The context for a modify command: only what `mask` names is filled in.
     fn encode(&self, attr: &QpAttr, mask: AttrMask) -> Result<QpContext> {
+        let path = &attr.ah;
+        let mut all = QpContext::new()
+            .with_access(attr.access)
+            .with_pkey_index(attr.pkey_index)
+            .with_port(attr.port)
+            .with_qkey(attr.qkey)
+            .with_dgid(path.dgid)
+            .with_sgid_index(path.sgid_index)
+            .with_flow_label(path.flow_label)
+            .with_hop_limit(path.hop_limit)
+            .with_traffic_class(path.traffic_class)
+            .with_sl(path.sl)
+            .with_udp_sport(ah::udp_sport(path.flow_label))
+            .with_mtu(attr.path_mtu)
+            .with_timeout(attr.timeout)
+            .with_retry_cnt(attr.retry_cnt)
+            .with_rnr_retry(attr.rnr_retry)
+            .with_rq_psn(attr.rq_psn)
+            .with_sq_psn(attr.sq_psn)
+            .with_max_rd_atomic(attr.max_rd_atomic)
+            .with_max_dest_rd_atomic(attr.max_dest_rd_atomic)
+            .with_min_rnr_timer(attr.min_rnr_timer)
+            .with_dest_qpn(attr.dest_qpn)
+            .with_rate_limit(attr.rate_limit)
+            .with_max_burst(attr.max_burst)
+            .with_typical_packet(attr.typical_packet);
         let mut context = QpContext::new().with_qp_type(self.qp_type()).with_qpn(self.qpn());
-        type Fill = fn(&mut QpContext, &QpAttr);
-        let fills: [(AttrMask, Fill); 15] = [
-            (AttrMask::ACCESS_FLAGS, |context, attr| context.set_access(attr.access)),
-            (AttrMask::PKEY_INDEX, |context, attr| context.set_pkey_index(attr.pkey_index)),
-            (AttrMask::PORT, |context, attr| context.set_port(attr.port)),
-            (AttrMask::QKEY, |context, attr| context.set_qkey(attr.qkey)),
-            (AttrMask::PATH_MTU, |context, attr| context.set_mtu(attr.path_mtu)),
-            (AttrMask::TIMEOUT, |context, attr| context.set_timeout(attr.timeout)),
-            (AttrMask::RETRY_CNT, |context, attr| context.set_retry_cnt(attr.retry_cnt)),
-            (AttrMask::RNR_RETRY, |context, attr| context.set_rnr_retry(attr.rnr_retry)),
-            (AttrMask::RQ_PSN, |context, attr| context.set_rq_psn(attr.rq_psn)),
-            (AttrMask::SQ_PSN, |context, attr| context.set_sq_psn(attr.sq_psn)),
-            (AttrMask::MAX_QP_RD_ATOMIC, |context, attr| context.set_max_rd_atomic(attr.max_rd_atomic)),
-            (AttrMask::MAX_DEST_RD_ATOMIC, |context, attr| {
-                context.set_max_dest_rd_atomic(attr.max_dest_rd_atomic)
-            }),
-            (AttrMask::MIN_RNR_TIMER, |context, attr| context.set_min_rnr_timer(attr.min_rnr_timer)),
-            (AttrMask::DEST_QPN, |context, attr| context.set_dest_qpn(attr.dest_qpn)),
-            (AttrMask::RATE_LIMIT, |context, attr| {
-                context.set_rate_limit(attr.rate_limit);
-                context.set_max_burst(attr.max_burst);
-                context.set_typical_packet(attr.typical_packet);
-            }),
-        ];
-        for (bit, fill) in fills {
-            if mask.contains(bit) {
-                fill(&mut context, attr);
-            }
-        }
         if mask.contains(AttrMask::AV) {
-            let path = &attr.ah;
-            context = context
-                .with_dgid(path.dgid)
-                .with_dmac(ah::resolve(&self.dev, path)?)
-                .with_sgid_index(path.sgid_index)
-                .with_flow_label(path.flow_label)
-                .with_hop_limit(path.hop_limit)
-                .with_traffic_class(path.traffic_class)
-                .with_sl(path.sl)
-                .with_port(path.port)
-                .with_udp_sport(ah::udp_sport(path.flow_label));
+            all.set_dmac(ah::resolve(&self.dev, path)?);
+            all.set_port(path.port);
+            context.set_port(path.port);
         }
+        context.take(&all, mask);
         Ok(context)
     }
 }

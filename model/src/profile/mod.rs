@@ -54,7 +54,6 @@ pub struct Profile {
 
 impl Profile {
     /// The name as text.
-    #[must_use]
     pub fn name(&self) -> &str {
         let end = self.name.iter().position(|&byte| byte == 0).unwrap_or(self.name.len());
         std::str::from_utf8(&self.name[..end]).unwrap_or("?")
@@ -62,7 +61,6 @@ impl Profile {
 
     /// Periods of the core clock, in picoseconds.
     #[inline]
-    #[must_use]
     pub fn cycles(&self, cycles: u32) -> u64 {
         u64::from(cycles) * self.sq.clock_ps
     }

@@ -50,7 +50,6 @@ impl Fabric {
     /// Two layers: leaves of `per_leaf` cards, the last one of fewer, each connected to each of `spines` spines. Which of
     /// them a flow takes follows from a hash of its addresses, its queue pairs and the seed (ECMP). `None`: that is more
     /// ports than there can be.
-    #[must_use]
     pub fn leaf_spine(cards: u16, per_leaf: u16, spines: u16, seed: u64) -> Option<Fabric> {
         let first = usize::from(cards) * PORTS;
         let cables = usize::from(cards.div_ceil(per_leaf.max(1))) * usize::from(spines);

@@ -53,13 +53,11 @@ impl<const N: usize> Queue<N> {
     pub const CAPACITY: usize = N - ROOT;
 
     /// Events in the queue.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
     /// The time of the last event whose item is wanted, by looking at all of them.
-    #[must_use]
     pub fn latest(&self, wanted: impl Fn(u32) -> bool) -> Option<u64> {
         let used = ROOT..ROOT + self.len as usize;
         used.filter(|&at| wanted(self.items[at])).map(|at| (self.keys[at] >> 64) as u64).max()
@@ -74,7 +72,6 @@ impl<const N: usize> Queue<N> {
     }
 
     /// The time of the first wanted event before `end`; reads none that is not before that.
-    #[must_use]
     pub fn first(&self, end: u64, wanted: impl Fn(u32) -> bool) -> Option<u64> {
         let mut first = end;
         self.search(ROOT, &mut first, &wanted);
@@ -97,7 +94,6 @@ impl<const N: usize> Queue<N> {
     }
 
     /// Nothing is due.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -110,7 +106,6 @@ impl<const N: usize> Queue<N> {
 
     /// The earliest event.
     #[inline]
-    #[must_use]
     pub fn peek(&self) -> Option<Event> {
         (self.len > 0).then(|| event(self.keys[ROOT], self.items[ROOT]))
     }

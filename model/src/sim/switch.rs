@@ -144,13 +144,11 @@ impl Switch {
     }
 
     /// What happened at the port of a card's port until `now` (ps), and how many bytes wait for it.
-    #[must_use]
     pub fn counts(&self, port: PortId, now: u64) -> (Counts, u64) {
         connector(port).map(|at| self.counts_at(at, now)).unwrap_or_default()
     }
 
     /// The same of all ports, with `cards` cards: of the cards' ports, two by two, and then of those between switches.
-    #[must_use]
     pub fn all_counts(&self, cards: u16, now: u64) -> Vec<Counts> {
         (0..self.fabric.ports(cards)).map(|at| self.counts_at(at, now).0).collect()
     }
