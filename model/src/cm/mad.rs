@@ -6,7 +6,7 @@
 
 use core::ops::Range;
 
-use crate::plain::plain;
+use crate::plain::Plain;
 
 /// Bytes of every datagram.
 pub const BYTES: usize = 256;
@@ -255,7 +255,7 @@ const KIND: [(Field, u64); 4] =
     [(header::BASE_VERSION, 1), (header::CLASS, 7), (header::CLASS_VERSION, 2), (header::METHOD, 3)];
 
 /// A datagram.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Plain)]
 #[repr(C)]
 pub struct Mad {
     bytes: [u8; BYTES],
@@ -324,10 +324,6 @@ impl core::fmt::Debug for Mad {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "Mad({:#x}, {:02x?})", self.attribute(), &self.bytes[HEADER..])
     }
-}
-
-plain! {
-    Mad { bytes }
 }
 
 #[cfg(test)]

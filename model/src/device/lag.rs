@@ -13,11 +13,11 @@ use crate::lacp::Lacp;
 use crate::link::outside::Role;
 use crate::link::route::source_port;
 use crate::packet::{Packet, Payload, PortId, PORTS};
-use crate::plain::{plain, Flag};
+use crate::plain::{Flag, Plain};
 use crate::wire::{Operation, Transport};
 
 /// How the ports of a card are one. Zero: they are two.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Plain)]
 #[repr(C)]
 pub struct Lag {
     pub(super) mode: u8,
@@ -349,10 +349,6 @@ const NO_QP: u32 = 0;
 pub(crate) fn frame_bytes(payload: &Payload, env: &mut impl Env) -> Option<[u8; pdu::BYTES]> {
     let mut bytes = [0; pdu::BYTES];
     (payload.len() == bytes.len() && env.payload(payload, &mut bytes).is_ok()).then_some(bytes)
-}
-
-plain! {
-    Lag { mode, select, rate, next, active, lacp }
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@ use fpga_regs::{AdminStatus, PortAttrMask, PortContext, Syndrome};
 use super::Device;
 use crate::env::Env;
 use crate::packet::PORTS;
-use crate::plain::{plain, Flag};
+use crate::plain::{Flag, Plain};
 
 /// What a port does not do about pause. Zero is one that does all of it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Plain)]
 #[repr(C)]
 pub(super) struct Pause {
     /// It does not ask its peers to stop: what nobody has receives for is lost.
@@ -54,8 +54,4 @@ impl Device {
     pub(crate) fn stops(&self, port: u8) -> bool {
         !self.pauses[usize::from(self.known_port(port)) % PORTS].stops_not.get()
     }
-}
-
-plain! {
-    Pause { asks_not, stops_not }
 }

@@ -19,7 +19,7 @@ mod numbers;
 mod rate;
 mod sections;
 
-use crate::plain::plain;
+use crate::plain::Plain;
 
 pub use load::{builtin, Loaded, Note, ProfileError, BUILTIN};
 pub use numbers::{Number, Unit};
@@ -28,7 +28,7 @@ pub use sections::*;
 
 /// A card and its computer in numbers: times in picoseconds, rates as [`Rate`], sizes in bytes.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Plain)]
 pub struct Profile {
     /// Name, padded with zeros.
     pub name: [u8; 16],
@@ -64,8 +64,4 @@ impl Profile {
     pub fn cycles(&self, cycles: u32) -> u64 {
         u64::from(cycles) * self.sq.clock_ps
     }
-}
-
-plain! {
-    Profile { name, host, pcie, sq, tx, wire, rx, cqe, caches, limits }
 }

@@ -1,10 +1,10 @@
 //! Rates whose times are integers.
 
-use crate::plain::plain;
+use crate::plain::Plain;
 
 /// A rate of a link, kept so that the time of some bytes is one multiplication.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Plain)]
 pub struct Rate {
     bits_per_second: u64,
     /// Picoseconds a byte, times 2^[`SHIFT`].
@@ -41,10 +41,6 @@ impl Rate {
     pub fn bytes_in(self, time: u64) -> u64 {
         (u128::from(time) * u128::from(self.bits_per_second) / 8_000_000_000_000) as u64
     }
-}
-
-plain! {
-    Rate { bits_per_second, ps_per_byte }
 }
 
 #[cfg(test)]

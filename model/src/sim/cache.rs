@@ -1,6 +1,6 @@
 //! A cache of the card as far as time is concerned: which entries it holds, not what they say.
 
-use crate::plain::plain;
+use crate::plain::Plain;
 
 /// Most QP contexts that a profile may keep.
 pub const MAX_QPC: usize = 4096;
@@ -20,6 +20,7 @@ pub struct Size {
 }
 
 /// Up to `N` entries in sets; of a set the least recently used is replaced. Zero bytes are an empty cache.
+#[derive(Plain)]
 #[repr(C)]
 pub struct Cache<const N: usize> {
     /// Sets one after the other, each from the most to the least recently used: key + 1, or 0.
@@ -61,10 +62,6 @@ impl<const N: usize> Cache<N> {
         let set = key % (entries / ways);
         &mut self.entries[(set * ways) as usize..][..ways as usize]
     }
-}
-
-plain! {
-    Cache<N> { entries }
 }
 
 #[cfg(test)]

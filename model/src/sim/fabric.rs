@@ -5,13 +5,13 @@
 
 use crate::link::faults::mix;
 use crate::packet::{Packet, PortId, MOST_CARDS, PORTS};
-use crate::plain::plain;
+use crate::plain::Plain;
 
 /// Most ports of all switches.
 pub const CONNECTORS: usize = 1 << 15;
 
 /// How the switches are connected. All zeros: there is one, with all ports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Plain)]
 #[repr(C)]
 pub struct Fabric {
     /// Cards of a leaf, one after the other; 0: there is one switch.
@@ -117,10 +117,6 @@ impl Fabric {
             }
         }
     }
-}
-
-plain! {
-    Fabric { per_leaf, spines, first, seed }
 }
 
 #[cfg(test)]

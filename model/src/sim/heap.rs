@@ -1,6 +1,6 @@
 //! The event queue: a heap with four children a node, whose keys are one 128-bit number.
 
-use crate::plain::{plain, zeroed};
+use crate::plain::{zeroed, Plain};
 
 /// An event that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,7 @@ pub struct Event {
 pub struct Full;
 
 /// Up to `N - 3` events, earliest first. Zero bytes are an empty queue.
+#[derive(Plain)]
 #[repr(C, align(64))]
 pub struct Queue<const N: usize> {
     /// The root is entry 3, so that the four children of a node share a cache line.
@@ -167,10 +168,6 @@ impl<const N: usize> Queue<N> {
         self.keys[at] = self.keys[from];
         self.items[at] = self.items[from];
     }
-}
-
-plain! {
-    Queue<N> { keys, items, len }
 }
 
 #[cfg(test)]
