@@ -14,7 +14,7 @@ use crate::card::Card;
 use crate::cq_ring::CqRing;
 use crate::device::Device;
 use crate::dma::{Dma, Record};
-use crate::error::{within, Error, Result};
+use crate::error::{refuse_if, within, Error, Result};
 use crate::lock;
 use crate::pd::Pd;
 use crate::spin::{Guard, Spin};
@@ -88,9 +88,7 @@ impl<C: Card> Device<C> {
 
     /// Log2 of the size of a ring for `entries`.
     fn log_entries(&self, entries: u32) -> Result<u32> {
-        if entries == 0 {
-            return Err(Error::invalid("a CQ needs at least one entry"));
-        }
+        refuse_if(entries == 0, "a CQ needs at least one entry")?;
         within("entries of a CQ", entries, self.limits().max_cqe())?;
         Ok(entries.next_power_of_two().trailing_zeros())
     }

@@ -151,6 +151,14 @@ impl Error {
     }
 }
 
+/// Fails where an argument is wrong.
+pub(crate) fn refuse_if(wrong: bool, why: &'static str) -> Result<()> {
+    match wrong {
+        true => Err(Error::invalid(why)),
+        false => Ok(()),
+    }
+}
+
 /// Fails where more is asked for than there is.
 pub(crate) fn within(what: &'static str, asked: impl Into<u64>, limit: impl Into<u64>) -> Result<()> {
     let (asked, limit) = (asked.into(), limit.into());

@@ -10,7 +10,7 @@ use crate::card::Card;
 use crate::device::Device;
 use crate::dm::Dm;
 use crate::dma::Dma;
-use crate::error::{within, Error, Result};
+use crate::error::{refuse_if, within, Error, Result};
 use crate::lock;
 use crate::pd::Pd;
 
@@ -168,9 +168,7 @@ impl<C: Card> Pd<C> {
 
     fn check_range(&self, length: u64, wire_va: u64, access: Access) -> Result<()> {
         check_access(access)?;
-        if length == 0 {
-            return Err(Error::invalid("a memory region needs at least one byte"));
-        }
+        refuse_if(length == 0, "a memory region needs at least one byte")?;
         if !access.contains(Access::ZERO_BASED) && wire_va.checked_add(length - 1).is_none() {
             return Err(Error::invalid("the memory region's addresses wrap around"));
         }
@@ -185,9 +183,7 @@ impl<C: Card> Pd<C> {
             )));
         }
         let size = 1u64 << list.page_shift;
-        if u64::from(list.first_offset) >= size {
-            return Err(Error::invalid("the first byte is not in the first page"));
-        }
+        refuse_if(u64::from(list.first_offset) >= size, "the first byte is not in the first page")?;
         if list.pages.iter().any(|page| page % size != 0) {
             return Err(Error::invalid("a page of the list is not aligned to the page size"));
         }
@@ -295,9 +291,7 @@ impl<C: Card> Mr<C> {
         if state.memory.is_none() {
             return Err(Error::Destroyed("memory region"));
         }
-        if !Arc::ptr_eq(&pd.dev, &self.dev) {
-            return Err(Error::invalid("a memory region stays with its device"));
-        }
+        refuse_if(!Arc::ptr_eq(&pd.dev, &self.dev), "a memory region stays with its device")?;
         let (context, memory) = pd.place(region)?;
         let all = MrAttrMask::TRANSLATION | MrAttrMask::PD | MrAttrMask::ACCESS;
         let command = Command::new()

@@ -14,7 +14,7 @@ use crate::card::Card;
 use crate::cq::Cq;
 use crate::device::Device;
 use crate::dma::Dma;
-use crate::error::{Error, Result};
+use crate::error::{refuse_if, Error, Result};
 use crate::lock;
 use crate::object::Object;
 use crate::pd::Pd;
@@ -54,9 +54,7 @@ impl<C: Card> Pd<C> {
         (max_wr, max_sge): (u32, u32),
         offloads: Offloads,
     ) -> Result<Arc<Qp<C>>> {
-        if max_wr == 0 {
-            return Err(Error::invalid("a receive work queue needs max_wr of at least 1"));
-        }
+        refuse_if(max_wr == 0, "a receive work queue needs max_wr of at least 1")?;
         let caps = QpCaps { max_recv_wr: max_wr, max_recv_sge: max_sge, ..QpCaps::default() };
         self.create_qp(&QpInit { offloads, ..QpInit::new(QpType::WQ, cq, caps) })
     }

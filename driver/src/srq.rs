@@ -10,7 +10,7 @@ use fpga_regs::{AdminOpcode, Command, SrqContext, SrqDoorbell, DOORBELL_SRQ, MAX
 use crate::card::Card;
 use crate::cq::Cq;
 use crate::dma::Dma;
-use crate::error::{within, Error, PostError, Result};
+use crate::error::{refuse_if, within, Error, PostError, Result};
 use crate::lock;
 use crate::pd::Pd;
 use crate::put::put_recv;
@@ -83,9 +83,7 @@ impl<C: Card> Pd<C> {
         // A WQE has 16 bits for a slot and for the next entry.
         let max_wr = limits.max_srq_wr().min(1 << 15);
         let max_sge = limits.max_srq_sge().min(MAX_SGE as u32);
-        if attr.max_wr == 0 {
-            return Err(Error::invalid("an SRQ needs max_wr of at least 1"));
-        }
+        refuse_if(attr.max_wr == 0, "an SRQ needs max_wr of at least 1")?;
         within("max_wr of an SRQ", attr.max_wr, max_wr)?;
         within("max_sge of an SRQ", attr.max_sge, max_sge)?;
         within("limit of an SRQ", attr.limit, attr.max_wr)?;

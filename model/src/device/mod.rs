@@ -9,7 +9,7 @@
 //! | file | one idea |
 //! |---|---|
 //! | `registers`, `functions` | BAR0 of each function; attach, reset, detach |
-//! | `admin`, `objects`, `create`, `modify` | the admin queue: commands; objects and QPs that it creates; states of a QP |
+//! | `admin`, `command_error`, `objects`, `create`, `modify` | the admin queue: commands and why they are refused; objects and QPs that it creates; states of a QP |
 //! | `regions`, `memory` | memory regions and windows as it creates and changes them; the card's own memory |
 //! | `tables`, `qp`, `slots` | the objects as the card holds them; where a free place is |
 //! | `keys`, `windows` | memory keys: rights, bounds, translation; memory windows |
@@ -36,6 +36,7 @@ mod addressee;
 mod admin;
 pub(crate) mod arrival;
 mod cable;
+mod command_error;
 mod complete;
 mod cq;
 mod create;

@@ -2,22 +2,12 @@
 
 use fpga_regs::{AdminStatus, Mtu, QpAttrMask, QpContext, QpState, QpType, Syndrome};
 
+use super::command_error::{refuse_if, Refused};
 use super::pacing::check_pace;
 use super::Device;
 use crate::env::Env;
 use crate::packet::PortId;
 use crate::plain::zeroed;
-
-/// What a command fails with.
-pub(super) type Refused = (AdminStatus, Syndrome);
-/// There is no object of this number.
-pub(super) const NOT_FOUND: Refused = (AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT);
-/// Others still use it.
-pub(super) const IN_USE: Refused = (AdminStatus::IN_USE, Syndrome::STILL_USED);
-/// There is no place for another one.
-pub(super) const FULL: Refused = (AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL);
-/// Memory that the command names cannot be read or written.
-pub(super) const DMA_FAULT: Refused = (AdminStatus::DMA_ERROR, Syndrome::BAD_IOVA);
 
 impl Device {
     /// MODIFY_QP. The driver has checked the attributes against the table of the specification; the
@@ -57,9 +47,7 @@ impl Device {
             QpType::RX_HASH => false,
             _ => legal,
         };
-        if !legal {
-            return Err((AdminStatus::BAD_STATE, Syndrome::WRONG_STATE));
-        }
+        refuse_if(!legal, (AdminStatus::BAD_STATE, Syndrome::WRONG_STATE))?;
         let queues = self.qps[q].qp_type != QpType::XRC_RECV;
         if queues && !matches!(to, QpState::RESET | QpState::ERR) {
             self.check_overrun([self.qps[q].send_cq.into(), self.qps[q].recv_cq.into()])?;

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 
 use fpga_regs::{AdminStatus, QpContext, Syndrome};
 
-use super::modify::Refused;
+use super::command_error::Refused;
 use super::Device;
 use crate::env::Env;
 

@@ -3,6 +3,7 @@
 
 use fpga_regs::{AdminStatus, PortAttrMask, PortContext, Syndrome};
 
+use super::command_error::{refuse_if, Refused};
 use super::Device;
 use crate::env::Env;
 use crate::packet::PORTS;
@@ -26,10 +27,8 @@ impl Device {
         mask: u64,
         context: &PortContext,
         env: &mut impl Env,
-    ) -> Result<(), (AdminStatus, Syndrome)> {
-        if !(1..=PORTS as u32).contains(&port) {
-            return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_PORT));
-        }
+    ) -> Result<(), Refused> {
+        refuse_if(!(1..=PORTS as u32).contains(&port), (AdminStatus::BAD_PARAM, Syndrome::BAD_PORT))?;
         let known = PortAttrMask::ENABLED | PortAttrMask::PAUSE;
         if mask == 0 || mask & !u64::from(known.0) != 0 {
             return Err((AdminStatus::NOT_SUPPORTED, Syndrome::ATTR_NOT_ALLOWED));
