@@ -98,8 +98,17 @@ impl<C: Card> Admin<C> {
         self.timeout_ms.store(ms.max(1), Ordering::Relaxed);
     }
 
-    /// Runs a command: `input` goes to the card, `output` comes from it.
-    pub fn run(&self, command: Command, input: &[u8], output: &mut [u8]) -> Result<Reply> {
+    /// Runs a command, with an input or none.
+    pub fn run(&self, command: Command, input: &[u8]) -> Result<Reply> {
+        self.exchange(command, input, &mut [])
+    }
+
+    /// The same, for its output.
+    pub fn read(&self, command: Command, output: &mut [u8]) -> Result<()> {
+        self.exchange(command, &[], output).map(drop)
+    }
+
+    fn exchange(&self, command: Command, input: &[u8], output: &mut [u8]) -> Result<Reply> {
         assert!(input.len() <= MAILBOX && output.len() <= MAILBOX);
         let after = Duration::from_millis(self.timeout_ms.load(Ordering::Relaxed).into());
         let deadline = Instant::now() + after;
@@ -138,28 +147,28 @@ impl<C: Card> Admin<C> {
             self.card.relax(spins);
             spins = spins.saturating_add(1);
         };
-        if reply.status() == AdminStatus::OK {
-            self.mail.read(usize::from(tag) * 2 * MAILBOX + MAILBOX, output);
-        }
         match reply.status() {
-            AdminStatus::OK => Ok(reply),
+            AdminStatus::OK => {
+                self.mail.read(usize::from(tag) * 2 * MAILBOX + MAILBOX, output);
+                Ok(reply)
+            }
             status => Err(Error::Refused { command: command.opcode(), status, syndrome: reply.syndrome() }),
         }
     }
 
     /// Creates an object from its context; returns its number.
     pub fn create(&self, opcode: AdminOpcode, context: &[u8]) -> Result<u32> {
-        Ok(self.run(Command::new().with_opcode(opcode), context, &mut [])?.object())
+        Ok(self.run(Command::new().with_opcode(opcode), context)?.object())
     }
 
     /// Destroys an object.
     pub fn destroy(&self, opcode: AdminOpcode, object: u32) -> Result<()> {
-        self.run(Command::new().with_opcode(opcode).with_object(object), &[], &mut []).map(drop)
+        self.run(Command::new().with_opcode(opcode).with_object(object), &[]).map(drop)
     }
 
     /// Reads the context of an object.
     pub fn query(&self, opcode: AdminOpcode, object: u32, context: &mut [u8]) -> Result<()> {
-        self.run(Command::new().with_opcode(opcode).with_object(object), &[], context).map(drop)
+        self.read(Command::new().with_opcode(opcode).with_object(object), context)
     }
 
     /// Writes the command into the ring, and rings the doorbell.

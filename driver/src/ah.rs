@@ -4,7 +4,7 @@ use fpga_regs::{AdminOpcode, AdminStatus, Command, WqeAddress};
 
 use crate::card::Card;
 use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::error::{refuse_if, Error, Result};
 
 /// The path to a peer, as in `struct ibv_ah_attr`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -69,9 +69,7 @@ impl Ah {
 
 /// Checks an address vector against the card.
 pub(crate) fn check<C: Card>(dev: &Device<C>, attr: &AhAttr) -> Result<()> {
-    if !attr.grh {
-        return Err(Error::invalid("RoCE needs a GRH: set is_global and the GRH's fields"));
-    }
+    refuse_if(!attr.grh, "RoCE needs a GRH: set is_global and the GRH's fields")?;
     if dev.gid(attr.port, attr.sgid_index.into())? == [0; 16] {
         return Err(Error::NoGid { port: attr.port, index: attr.sgid_index });
     }
@@ -81,9 +79,7 @@ pub(crate) fn check<C: Card>(dev: &Device<C>, attr: &AhAttr) -> Result<()> {
     if attr.sl > 7 {
         return Err(Error::invalid(format!("service level {}: RoCE has 0 to 7", attr.sl)));
     }
-    if attr.dgid == [0; 16] {
-        return Err(Error::invalid("the destination GID is all zero"));
-    }
+    refuse_if(attr.dgid == [0; 16], "the destination GID is all zero")?;
     Ok(())
 }
 
@@ -97,7 +93,7 @@ pub(crate) fn resolve<C: Card>(dev: &Device<C>, attr: &AhAttr) -> Result<[u8; 6]
         .with_object(attr.port.into())
         .with_gid(attr.dgid)
         .with_param2(attr.sgid_index.into());
-    match dev.admin().run(command, &[], &mut []) {
+    match dev.admin().run(command, &[]) {
         Ok(reply) => Ok(reply.mac()),
         Err(Error::Refused { status: AdminStatus::NOT_FOUND, .. }) => {
             Err(Error::Unreachable { gid: attr.dgid })

@@ -18,20 +18,11 @@ pub(crate) fn identify<C: Card>(card: &C) -> Result<Features> {
     }
     let id = Id(raw);
     if raw != regs::ID_VALUE {
-        return Err(Error::Foreign {
-            vendor: id.vendor(),
-            device: id.device(),
-            want_vendor: regs::VENDOR_ID,
-            want_device: regs::DEVICE_ID,
-        });
+        return Err(Error::Foreign { vendor: id.vendor(), device: id.device() });
     }
     let version = Version(card.read32(regs::VERSION));
     if version.major() != regs::VERSION_MAJOR {
-        return Err(Error::Version {
-            major: version.major(),
-            minor: version.minor(),
-            known: regs::VERSION_MAJOR,
-        });
+        return Err(Error::Version { major: version.major(), minor: version.minor() });
     }
     Ok(Features(card.read64(regs::FEATURES)))
 }

@@ -14,7 +14,7 @@ use crate::card::Card;
 use crate::cq_ring::CqRing;
 use crate::device::Device;
 use crate::dma::{Dma, Record};
-use crate::error::{within, Error, Result};
+use crate::error::{refuse_if, within, Error, Result};
 use crate::lock;
 use crate::pd::Pd;
 use crate::spin::{Guard, Spin};
@@ -72,13 +72,8 @@ impl<C: Card> Device<C> {
         let memory = self.cq_memory(pd.as_deref(), log)?;
         let record = self.records().alloc()?;
         let context = self.cq_context(&memory, record, log).with_stamped(stamped);
-        let cqn = match self.admin().create(AdminOpcode::CREATE_CQ, context.as_bytes()) {
-            Ok(cqn) => cqn,
-            Err(error) => {
-                self.records().free(record);
-                return Err(memory.after(error));
-            }
-        };
+        let created = self.admin().create(AdminOpcode::CREATE_CQ, context.as_bytes());
+        let (memory, cqn) = memory.after(created.inspect_err(|_| self.records().free(record)))?;
         Ok(Arc::new(Cq {
             hot: Spin::new(CqRing::new(memory.ptr(), log, cqn, record, self.qps.clone())),
             dev: self.clone(),
@@ -93,18 +88,14 @@ impl<C: Card> Device<C> {
 
     /// Log2 of the size of a ring for `entries`.
     fn log_entries(&self, entries: u32) -> Result<u32> {
-        if entries == 0 {
-            return Err(Error::invalid("a CQ needs at least one entry"));
-        }
+        refuse_if(entries == 0, "a CQ needs at least one entry")?;
         within("entries of a CQ", entries, self.limits().max_cqe())?;
         Ok(entries.next_power_of_two().trailing_zeros())
     }
 
     fn cq_memory(&self, pd: Option<&Pd<C>>, log: u32) -> Result<Dma<C>> {
-        match Dma::lent(self.card_arc(), pd.and_then(|pd| pd.lender.as_ref()), Cqe::BYTES << log)? {
-            Some(memory) => Ok(memory),
-            None => Ok(Dma::alloc(self.card_arc(), Cqe::BYTES << log)?),
-        }
+        let (card, bytes) = (self.card_arc(), Cqe::BYTES << log);
+        Ok(Dma::lent(card, pd.and_then(|pd| pd.lender.as_ref()), bytes, || Dma::alloc(card, bytes))?)
     }
 
     fn cq_context(&self, memory: &Dma<C>, record: Record, log: u32) -> CqContext {
@@ -147,7 +138,7 @@ impl<C: Card> Cq<C> {
         self.dev.need(FeatureSet::MODERATION, "moderating the events of a CQ")?;
         let context = CqContext::new().with_event_count(count).with_event_period(period_us);
         let command = Command::new().with_opcode(AdminOpcode::MODIFY_CQ).with_object(self.cqn);
-        self.dev.admin().run(command, context.as_bytes(), &mut []).map(drop)
+        self.dev.admin().run(command, context.as_bytes()).map(drop)
     }
 
     /// Changes the size to at least `entries`; refuses fewer than wait to be polled.
@@ -171,15 +162,11 @@ impl<C: Card> Cq<C> {
         next.blank(hot.consumer());
         let context = self.dev.cq_context(&memory, self.record, log).with_stamped(self.stamped);
         let command = Command::new().with_opcode(AdminOpcode::RESIZE_CQ).with_object(self.cqn);
-        match self.dev.admin().run(command, context.as_bytes(), &mut []) {
-            Ok(_) => {
-                *hot = next;
-                drop(hot);
-                *ring = Some(memory);
-                Ok(())
-            }
-            Err(error) => Err(memory.after(error)),
-        }
+        let (memory, _) = memory.after(self.dev.admin().run(command, context.as_bytes()))?;
+        *hot = next;
+        drop(hot);
+        *ring = Some(memory);
+        Ok(())
     }
 
     /// Destroys it; fails while a QP uses it.

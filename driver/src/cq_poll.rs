@@ -157,7 +157,7 @@ impl CqRing {
     fn complete_extended(&self, cqe: &Cqe) -> Outcome {
         // SAFETY: null, or an SRQ that lives until it leaves the table under the lock of this CQ, which the caller holds.
         match unsafe { self.table.srq(cqe.srqn(), self.cqn).as_ref() } {
-            Some(srq) if cqe.recv() => match srq.complete(cqe.wqe_index()) {
+            Some(srq) if cqe.recv() => match srq.lock().complete(cqe.wqe_index()) {
                 Some(wr_id) => Outcome::Done(wr_id),
                 None => Outcome::Bad,
             },
@@ -200,7 +200,7 @@ fn complete_recv(line: &QpLine, index: u32) -> Outcome {
     let srq = line.srq.load(Ordering::Relaxed);
     if !srq.is_null() {
         // SAFETY: the QP holds a taken line's SRQ until the line is emptied.
-        return match unsafe { &*srq }.complete(index) {
+        return match unsafe { &*srq }.lock().complete(index) {
             Some(wr_id) => Outcome::Done(wr_id),
             None => Outcome::Bad,
         };

@@ -33,7 +33,7 @@ impl<C: Card> Device<C> {
             .with_opcode(AdminOpcode::ALLOC_MEMORY)
             .with_param0(len)
             .with_param1(log_align.into());
-        let offset = self.admin().run(command, &[], &mut [])?.object();
+        let offset = self.admin().run(command, &[])?.object();
         let object = Object::new(self, "part of the card's memory", AdminOpcode::FREE_MEMORY, offset);
         Ok(Arc::new(Dm { object, len }))
     }
@@ -75,7 +75,7 @@ impl<C: Card> Dm<C> {
         let command = Command::new().with_opcode(AdminOpcode::WRITE_MEMORY);
         for (n, chunk) in bytes.chunks(MAILBOX).enumerate() {
             let command = command.with_object(place + (n * MAILBOX) as u32);
-            self.object.dev.admin().run(command, chunk, &mut [])?;
+            self.object.dev.admin().run(command, chunk)?;
         }
         Ok(())
     }
@@ -86,7 +86,7 @@ impl<C: Card> Dm<C> {
         let command = Command::new().with_opcode(AdminOpcode::READ_MEMORY);
         for (n, chunk) in bytes.chunks_mut(MAILBOX).enumerate() {
             let command = command.with_object(place + (n * MAILBOX) as u32);
-            self.object.dev.admin().run(command, &[], chunk)?;
+            self.object.dev.admin().read(command, chunk)?;
         }
         Ok(())
     }

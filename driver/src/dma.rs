@@ -58,22 +58,21 @@ impl<C: Card> Dma<C> {
         })
     }
 
-    /// Zeroed memory of a lender; `None` where that gives none.
+    /// Zeroed memory of a lender; where there is none, or it gives none, what `own` gives.
     pub fn lent(
         card: &Arc<C>,
         lender: Option<&Arc<dyn Lender>>,
         bytes: usize,
-    ) -> Result<Option<Self>, CardError> {
+        own: impl FnOnce() -> Result<Self, CardError>,
+    ) -> Result<Self, CardError> {
         // Whole pages, which hold nothing else.
         let len = bytes.next_multiple_of(PAGE);
-        let Some(lender) = lender else { return Ok(None) };
-        let Some(ptr) = lender.lend(len)?.map(NonNull::as_ptr) else { return Ok(None) };
+        let Some(lender) = lender else { return own() };
+        let Some(ptr) = lender.lend(len)?.map(NonNull::as_ptr) else { return own() };
         // SAFETY: memory of this length, given for nothing else.
         unsafe { ptr.write_bytes(0, len) };
         match card.map(ptr, len, true) {
-            Ok(iova) => {
-                Ok(Some(Dma { ptr, iova, len, owner: Owner::Lender(lender.clone()), card: card.clone() }))
-            }
+            Ok(iova) => Ok(Dma { ptr, iova, len, owner: Owner::Lender(lender.clone()), card: card.clone() }),
             Err(error) => {
                 lender.take_back(ptr);
                 Err(error)
@@ -115,13 +114,17 @@ impl<C: Card> Dma<C> {
         self.owner = Owner::Leaked;
     }
 
-    /// Frees the memory after a failed command, or leaks it if the card may still execute the
-    /// command.
-    pub fn after(self, error: Error) -> Error {
-        if let Error::Timeout { .. } | Error::Lost { .. } = error {
-            self.leak();
+    /// After a command that uses the memory: if it has failed, the memory is freed, or leaked where the card may still execute it.
+    pub fn after<T>(self, done: Result<T, Error>) -> Result<(Self, T), Error> {
+        match done {
+            Ok(done) => Ok((self, done)),
+            Err(error) => {
+                if error.may_execute() {
+                    self.leak();
+                }
+                Err(error)
+            }
         }
-        error
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fpga_regs::regs::{DEVICE_ID, VENDOR_ID, VERSION_MAJOR};
 use fpga_regs::{AdminOpcode, AdminStatus, Syndrome};
 
 use crate::card::CardError;
@@ -18,21 +19,17 @@ pub enum Error {
     /// The identity register does not name a Verbena card.
     #[error(
         "this is not a Verbena card: vendor {vendor:#06x} device {device:#06x} was read, \
-         {want_vendor:#06x} {want_device:#06x} is needed; check which PCI slot was given"
+         {VENDOR_ID:#06x} {DEVICE_ID:#06x} is needed; check which PCI slot was given"
     )]
     Foreign {
         /// Vendor read.
         vendor: u16,
         /// Device read.
         device: u16,
-        /// Vendor wanted.
-        want_vendor: u16,
-        /// Device wanted.
-        want_device: u16,
     },
     /// The card speaks a newer definition.
     #[error(
-        "the card has register definition {major}.{minor}, this driver knows {known}.x: \
+        "the card has register definition {major}.{minor}, this driver knows {VERSION_MAJOR}.x: \
          install a driver that is as new as the card's firmware"
     )]
     Version {
@@ -40,8 +37,6 @@ pub enum Error {
         major: u16,
         /// Minor read.
         minor: u16,
-        /// Major known.
-        known: u16,
     },
     /// Reset or enable did not complete.
     #[error(
@@ -130,6 +125,11 @@ impl Error {
         Error::Invalid(text.into())
     }
 
+    /// The card may still execute the command that failed.
+    pub(crate) fn may_execute(&self) -> bool {
+        matches!(self, Error::Timeout { .. } | Error::Lost { .. })
+    }
+
     /// The errno of the man pages for this error.
     pub fn errno(&self) -> i32 {
         match self {
@@ -148,6 +148,14 @@ impl Error {
             Error::NoGid { .. } => libc::ENODATA,
             Error::Protocol(_) | Error::Lost { .. } => libc::EIO,
         }
+    }
+}
+
+/// Fails where an argument is wrong.
+pub(crate) fn refuse_if(wrong: bool, why: &'static str) -> Result<()> {
+    match wrong {
+        true => Err(Error::invalid(why)),
+        false => Ok(()),
     }
 }
 

@@ -53,15 +53,13 @@ impl<C: Card> Events<C> {
             }
         }
         let memory = Dma::alloc(card, Eqe::BYTES << LOG_ENTRIES)?;
-        let ring = Phased::new(memory, LOG_ENTRIES, Eqe::BYTES);
         let context = EqContext::new()
-            .with_ring_iova(ring.iova())
+            .with_ring_iova(memory.iova())
             .with_log_size(LOG_ENTRIES as u8)
             .with_vector(vector as u8);
-        match admin.create(AdminOpcode::CREATE_EQ, context.as_bytes()) {
-            Ok(eqn) => Ok(Events { card: card.clone(), eqn, vector, ring: Mutex::new(ring) }),
-            Err(error) => Err(ring.after(error)),
-        }
+        let (memory, eqn) = memory.after(admin.create(AdminOpcode::CREATE_EQ, context.as_bytes()))?;
+        let ring = Mutex::new(Phased::new(memory, LOG_ENTRIES, Eqe::BYTES));
+        Ok(Events { card: card.clone(), eqn, vector, ring })
     }
 
     /// Its number, for CQs that report to it.

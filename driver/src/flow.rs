@@ -43,7 +43,7 @@ impl<C: Card> Qp<C> {
         }
         dev.check_port(rule.port())?;
         let command = Command::new().with_opcode(AdminOpcode::CREATE_FLOW).with_object(self.qpn());
-        let number = dev.admin().run(command, rule.as_bytes(), &mut [])?.object();
+        let number = dev.admin().run(command, rule.as_bytes())?.object();
         let object = Object::new(dev, "flow rule", AdminOpcode::DESTROY_FLOW, number);
         Ok(Flow { object, _qp: self.clone() })
     }
@@ -59,8 +59,7 @@ impl<C: Card> Device<C> {
             .with_object(port.into())
             .with_param0(vlan.into())
             .with_param1(on.into());
-        self.admin().run(command, &[], &mut [])?;
-        Ok(())
+        self.admin().run(command, &[]).map(drop)
     }
 }
 
@@ -77,7 +76,7 @@ impl<C: Card> Flow<C> {
     /// What it has counted, if it is [counted](FlowContext::counted); else nothing.
     pub fn count(&self) -> Result<FlowCount> {
         let command = Command::new().with_opcode(AdminOpcode::QUERY_FLOW).with_object(self.object.number);
-        let reply = self.object.dev.admin().run(command, &[], &mut [])?;
+        let reply = self.object.dev.admin().run(command, &[])?;
         Ok(FlowCount { frames: reply.value0(), bytes: reply.value1() })
     }
 

@@ -16,8 +16,7 @@ impl<C: Card> Device<C> {
         self.need(FeatureSet::LAG, WHAT)?;
         let context = LagContext::new().with_mode(mode).with_select(select).with_rate(rate);
         let command = Command::new().with_opcode(AdminOpcode::SET_LAG);
-        self.admin().run(command, context.as_bytes(), &mut [])?;
-        Ok(())
+        self.admin().run(command, context.as_bytes()).map(drop)
     }
 
     /// Whether the ports are one, and how port 1 or 2 is as a member.

@@ -10,7 +10,7 @@ use crate::card::Card;
 use crate::device::Device;
 use crate::dm::Dm;
 use crate::dma::Dma;
-use crate::error::{within, Error, Result};
+use crate::error::{refuse_if, within, Error, Result};
 use crate::lock;
 use crate::pd::Pd;
 
@@ -192,9 +192,7 @@ impl<C: Card> Pd<C> {
             )));
         }
         let size = 1u64 << list.page_shift;
-        if u64::from(list.first_offset) >= size {
-            return Err(Error::invalid("the first byte is not in the first page"));
-        }
+        refuse_if(u64::from(list.first_offset) >= size, "the first byte is not in the first page")?;
         if list.pages.iter().any(|page| page % size != 0) {
             return Err(Error::invalid("a page of the list is not aligned to the page size"));
         }
@@ -235,10 +233,10 @@ impl<C: Card> Pd<C> {
 impl<C: Card> Device<C> {
     /// After a command that failed: unmaps what was mapped for it, unless the card may still execute it.
     fn undo(&self, memory: Memory<C>, error: Error) -> Error {
-        match (memory, &error) {
-            (Memory::Pages(table), _) => return table.after(error),
-            (_, Error::Timeout { .. } | Error::Lost { .. }) => (),
-            (memory, _) => self.release(memory),
+        match memory {
+            Memory::Pages(table) if error.may_execute() => table.leak(),
+            _ if error.may_execute() => (),
+            memory => self.release(memory),
         }
         error
     }
@@ -302,16 +300,14 @@ impl<C: Card> Mr<C> {
         if state.memory.is_none() {
             return Err(Error::Destroyed("memory region"));
         }
-        if !Arc::ptr_eq(&pd.dev, &self.dev) {
-            return Err(Error::invalid("a memory region stays with its device"));
-        }
+        refuse_if(!Arc::ptr_eq(&pd.dev, &self.dev), "a memory region stays with its device")?;
         let (context, memory) = pd.place(region)?;
         let all = MrAttrMask::TRANSLATION | MrAttrMask::PD | MrAttrMask::ACCESS;
         let command = Command::new()
             .with_opcode(AdminOpcode::MODIFY_MR)
             .with_object(self.key)
             .with_param0(all.bits().into());
-        if let Err(error) = self.dev.admin().run(command, context.as_bytes(), &mut []) {
+        if let Err(error) = self.dev.admin().run(command, context.as_bytes()) {
             return Err(self.dev.undo(memory, error));
         }
         if let Some(before) = state.memory.replace(memory) {

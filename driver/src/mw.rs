@@ -26,7 +26,7 @@ impl<C: Card> Pd<C> {
             .with_opcode(AdminOpcode::CREATE_MW)
             .with_param0(self.pdn().into())
             .with_param1(if type2 { 2 } else { 1 });
-        let rkey = self.dev.admin().run(command, &[], &mut [])?.object();
+        let rkey = self.dev.admin().run(command, &[])?.object();
         let object = Object::new(&self.dev, "memory window", AdminOpcode::DESTROY_MW, rkey);
         Ok(Arc::new(Mw { object, pd: self.clone(), type2 }))
     }

@@ -98,8 +98,7 @@ impl<C: Card> Device<C> {
             .with_opcode(AdminOpcode::SET_PORT)
             .with_object(number.into())
             .with_param0(mask.0.into());
-        self.admin().run(command, to.as_bytes(), &mut [])?;
-        Ok(())
+        self.admin().run(command, to.as_bytes()).map(drop)
     }
 
     /// The GID at an index of a port's table; all zero if the entry is empty.

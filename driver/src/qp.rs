@@ -75,10 +75,8 @@ impl<C: Card> Pd<C> {
         }
         let mut init = init.clone();
         init.caps = sizes.caps;
-        let memory = match Dma::lent(dev.card_arc(), self.lender.as_ref(), sizes.bytes())? {
-            Some(memory) => memory,
-            None => dev.rings().alloc(sizes.bytes())?,
-        };
+        let own = || dev.rings().alloc(sizes.bytes());
+        let memory = Dma::lent(dev.card_arc(), self.lender.as_ref(), sizes.bytes(), own)?;
         let context = sizes
             .context(&memory)
             .with_qp_type(init.qp_type)
@@ -91,10 +89,7 @@ impl<C: Card> Pd<C> {
             .with_strip_vlan(init.offloads.strip_vlan)
             .with_scatter_fcs(init.offloads.scatter_fcs)
             .with_page(dev.page() as u16);
-        let qpn = match dev.admin().create(AdminOpcode::CREATE_QP, context.as_bytes()) {
-            Ok(qpn) => qpn,
-            Err(error) => return Err(memory.after(error)),
-        };
+        let (memory, qpn) = memory.after(dev.admin().create(AdminOpcode::CREATE_QP, context.as_bytes()))?;
         let send_shadow: Box<[SendShadow]> =
             (0..1u32 << sizes.sq.log).map(|_| SendShadow::default()).collect();
         let recv_shadow: Box<[AtomicU64]> = (0..1u32 << sizes.rq.log).map(|_| AtomicU64::new(0)).collect();
@@ -167,7 +162,7 @@ impl<C: Card> Xrcd<C> {
             .with_opcode(AdminOpcode::OPEN_QP)
             .with_object(qpn)
             .with_param0(self.number().into());
-        self.object.dev.admin().run(command, &[], &mut [])?;
+        self.object.dev.admin().run(command, &[])?;
         Ok(Qp::of_domain(self, qpn))
     }
 }
@@ -249,7 +244,7 @@ impl<C: Card> Qp<C> {
             .with_opcode(AdminOpcode::DESTROY_QP)
             .with_object(self.qpn)
             .with_param0(xrcd.into());
-        if let Err(error) = self.dev.admin().run(command, &[], &mut []) {
+        if let Err(error) = self.dev.admin().run(command, &[]) {
             self.gate(control.state);
             return Err(error);
         }
@@ -270,7 +265,7 @@ impl<C: Card> Qp<C> {
                 }
                 if let (Some(srq), true) = (&init.srq, cqe.recv()) {
                     // The receive was consumed: its slot is free again.
-                    srq.shared().complete(cqe.wqe_index());
+                    srq.shared().lock().complete(cqe.wqe_index());
                 }
                 true
             });

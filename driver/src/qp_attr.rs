@@ -81,7 +81,7 @@ impl<C: Card> Clone for QpInit<C> {
 }
 
 /// The attributes of a QP; a modify call reads only those that its mask names.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct QpAttr {
     /// The state to go to, or the state found by a query.
     pub state: QpState,
@@ -127,33 +127,4 @@ pub struct QpAttr {
     pub max_burst: u32,
     /// Bytes of a frame of such a burst, by which it is cut; 0 lets it have a frame more.
     pub typical_packet: u16,
-}
-
-impl Default for QpAttr {
-    fn default() -> Self {
-        QpAttr {
-            state: QpState::RESET,
-            cur_state: QpState::RESET,
-            path_mtu: 0,
-            qkey: 0,
-            rq_psn: 0,
-            sq_psn: 0,
-            dest_qpn: 0,
-            access: Access::default(),
-            ah: AhAttr::default(),
-            pkey_index: 0,
-            port: 0,
-            max_rd_atomic: 0,
-            max_dest_rd_atomic: 0,
-            min_rnr_timer: 0,
-            timeout: 0,
-            retry_cnt: 0,
-            rnr_retry: 0,
-            sq_draining: false,
-            en_sqd_async_notify: false,
-            rate_limit: 0,
-            max_burst: 0,
-            typical_packet: 0,
-        }
-    }
 }

@@ -67,7 +67,7 @@ impl<C: Card> Qp<C> {
         if next == QpState::RESET {
             self.gate(next);
         }
-        let done = self.dev.admin().run(command, context.as_bytes(), &mut []);
+        let done = self.dev.admin().run(command, context.as_bytes());
         if let Err(error) = done {
             self.gate(now);
             return Err(error);
@@ -201,68 +201,39 @@ impl<C: Card> Qp<C> {
 
     /// The context for a modify command: only what `mask` names is filled in.
     fn encode(&self, attr: &QpAttr, mask: AttrMask) -> Result<QpContext> {
+        let path = &attr.ah;
+        let mut all = QpContext::new()
+            .with_access(attr.access)
+            .with_pkey_index(attr.pkey_index)
+            .with_port(attr.port)
+            .with_qkey(attr.qkey)
+            .with_dgid(path.dgid)
+            .with_sgid_index(path.sgid_index)
+            .with_flow_label(path.flow_label)
+            .with_hop_limit(path.hop_limit)
+            .with_traffic_class(path.traffic_class)
+            .with_sl(path.sl)
+            .with_udp_sport(ah::udp_sport(path.flow_label))
+            .with_mtu(attr.path_mtu)
+            .with_timeout(attr.timeout)
+            .with_retry_cnt(attr.retry_cnt)
+            .with_rnr_retry(attr.rnr_retry)
+            .with_rq_psn(attr.rq_psn)
+            .with_sq_psn(attr.sq_psn)
+            .with_max_rd_atomic(attr.max_rd_atomic)
+            .with_max_dest_rd_atomic(attr.max_dest_rd_atomic)
+            .with_min_rnr_timer(attr.min_rnr_timer)
+            .with_dest_qpn(attr.dest_qpn)
+            .with_rate_limit(attr.rate_limit)
+            .with_max_burst(attr.max_burst)
+            .with_typical_packet(attr.typical_packet);
         let mut context = QpContext::new().with_qp_type(self.qp_type()).with_qpn(self.qpn());
-        let on = |bit| mask.contains(bit);
-        if on(AttrMask::ACCESS_FLAGS) {
-            context.set_access(attr.access);
+        if mask.contains(AttrMask::AV) {
+            all.set_dmac(ah::resolve(&self.dev, path)?);
+            all.set_port(path.port);
+            context.set_port(path.port);
         }
-        if on(AttrMask::PKEY_INDEX) {
-            context.set_pkey_index(attr.pkey_index);
-        }
-        if on(AttrMask::PORT) {
-            context.set_port(attr.port);
-        }
-        if on(AttrMask::QKEY) {
-            context.set_qkey(attr.qkey);
-        }
-        if on(AttrMask::AV) {
-            let path = &attr.ah;
-            context = context
-                .with_dgid(path.dgid)
-                .with_dmac(ah::resolve(&self.dev, path)?)
-                .with_sgid_index(path.sgid_index)
-                .with_flow_label(path.flow_label)
-                .with_hop_limit(path.hop_limit)
-                .with_traffic_class(path.traffic_class)
-                .with_sl(path.sl)
-                .with_port(path.port)
-                .with_udp_sport(ah::udp_sport(path.flow_label));
-        }
-        if on(AttrMask::PATH_MTU) {
-            context.set_mtu(attr.path_mtu);
-        }
-        if on(AttrMask::TIMEOUT) {
-            context.set_timeout(attr.timeout);
-        }
-        if on(AttrMask::RETRY_CNT) {
-            context.set_retry_cnt(attr.retry_cnt);
-        }
-        if on(AttrMask::RNR_RETRY) {
-            context.set_rnr_retry(attr.rnr_retry);
-        }
-        if on(AttrMask::RQ_PSN) {
-            context.set_rq_psn(attr.rq_psn);
-        }
-        if on(AttrMask::SQ_PSN) {
-            context.set_sq_psn(attr.sq_psn);
-        }
-        if on(AttrMask::MAX_QP_RD_ATOMIC) {
-            context.set_max_rd_atomic(attr.max_rd_atomic);
-        }
-        if on(AttrMask::MAX_DEST_RD_ATOMIC) {
-            context.set_max_dest_rd_atomic(attr.max_dest_rd_atomic);
-        }
-        if on(AttrMask::MIN_RNR_TIMER) {
-            context.set_min_rnr_timer(attr.min_rnr_timer);
-        }
-        if on(AttrMask::DEST_QPN) {
-            context.set_dest_qpn(attr.dest_qpn);
-        }
-        if on(AttrMask::RATE_LIMIT) {
-            context.set_rate_limit(attr.rate_limit);
-            context.set_max_burst(attr.max_burst);
-            context.set_typical_packet(attr.typical_packet);
-        }
+        context.take(&all, mask);
         Ok(context)
     }
 }

@@ -197,7 +197,7 @@ mod tests {
             let (free_count, head, srqn, mask, stride_log, max_sge, page) = (0, 0, 7, 0, 0, 0, 0);
             let ring =
                 SrqRing { entries, slots, free, free_count, head, srqn, mask, stride_log, max_sge, page };
-            SrqShared { ring: Spin::new(ring) }
+            Spin::new(ring)
         });
         let table = QpTable::new();
         assert!(table.insert_srq(7, 1, &one) && !table.insert_srq(7, 1, &other));

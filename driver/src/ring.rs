@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::card::Card;
 use crate::dma::Dma;
-use crate::error::Error;
 
 /// The reading side of such a ring. The phase bit is bit 0 of an entry's last byte.
 pub(crate) struct Phased<C: Card> {
@@ -19,11 +18,6 @@ impl<C: Card> Phased<C> {
     /// Over zeroed memory of `1 << log` entries.
     pub fn new(memory: Dma<C>, log: u32, entry: usize) -> Self {
         Phased { memory, log, entry, consumer: 0 }
-    }
-
-    /// Where the card sees the ring.
-    pub fn iova(&self) -> u64 {
-        self.memory.iova()
     }
 
     /// Entries read so far.
@@ -44,11 +38,6 @@ impl<C: Card> Phased<C> {
         self.memory.read(index * self.entry, bytes);
         self.consumer = self.consumer.wrapping_add(1);
         true
-    }
-
-    /// See [`Dma::after`].
-    pub fn after(self, error: Error) -> Error {
-        self.memory.after(error)
     }
 }
 

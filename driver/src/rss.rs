@@ -14,7 +14,7 @@ use crate::card::Card;
 use crate::cq::Cq;
 use crate::device::Device;
 use crate::dma::Dma;
-use crate::error::{Error, Result};
+use crate::error::{refuse_if, Error, Result};
 use crate::lock;
 use crate::object::Object;
 use crate::pd::Pd;
@@ -34,8 +34,7 @@ impl<C: Card> Qp<C> {
             .with_opcode(AdminOpcode::MODIFY_QP)
             .with_object(self.qpn())
             .with_param0(QpAttrMask::STRIP_VLAN.0.into());
-        self.dev.admin().run(command, QpContext::new().with_strip_vlan(strip).as_bytes(), &mut [])?;
-        Ok(())
+        self.dev.admin().run(command, QpContext::new().with_strip_vlan(strip).as_bytes()).map(drop)
     }
 }
 
@@ -55,9 +54,7 @@ impl<C: Card> Pd<C> {
         (max_wr, max_sge): (u32, u32),
         offloads: Offloads,
     ) -> Result<Arc<Qp<C>>> {
-        if max_wr == 0 {
-            return Err(Error::invalid("a receive work queue needs max_wr of at least 1"));
-        }
+        refuse_if(max_wr == 0, "a receive work queue needs max_wr of at least 1")?;
         let caps = QpCaps { max_recv_wr: max_wr, max_recv_sge: max_sge, ..QpCaps::default() };
         self.create_qp(&QpInit { offloads, ..QpInit::new(QpType::WQ, cq, caps) })
     }
@@ -119,10 +116,8 @@ impl<C: Card> Device<C> {
         let context = TableContext::new()
             .with_entries_iova(memory.iova())
             .with_log_size(queues.len().trailing_zeros() as u8);
-        match self.admin().run(command, context.as_bytes(), &mut []) {
-            Ok(reply) => Ok(reply.object()),
-            Err(error) => Err(memory.after(error)),
-        }
+        let (_, reply) = memory.after(self.admin().run(command, context.as_bytes()))?;
+        Ok(reply.object())
     }
 }
 

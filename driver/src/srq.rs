@@ -10,7 +10,7 @@ use fpga_regs::{AdminOpcode, Command, SrqContext, SrqDoorbell, DOORBELL_SRQ, MAX
 use crate::card::Card;
 use crate::cq::Cq;
 use crate::dma::Dma;
-use crate::error::{within, Error, PostError, Result};
+use crate::error::{refuse_if, within, Error, PostError, Result};
 use crate::lock;
 use crate::pd::Pd;
 use crate::put::put_recv;
@@ -83,9 +83,7 @@ impl<C: Card> Pd<C> {
         // A WQE has 16 bits for a slot and for the next entry.
         let max_wr = limits.max_srq_wr().min(1 << 15);
         let max_sge = limits.max_srq_sge().min(MAX_SGE as u32);
-        if attr.max_wr == 0 {
-            return Err(Error::invalid("an SRQ needs max_wr of at least 1"));
-        }
+        refuse_if(attr.max_wr == 0, "an SRQ needs max_wr of at least 1")?;
         within("max_wr of an SRQ", attr.max_wr, max_wr)?;
         within("max_sge of an SRQ", attr.max_sge, max_sge)?;
         within("limit of an SRQ", attr.limit, attr.max_wr)?;
@@ -93,10 +91,7 @@ impl<C: Card> Pd<C> {
         let log = (attr.max_wr + 1).next_power_of_two().trailing_zeros();
         let stride_log = fpga_regs::recv_stride_log(attr.max_sge as usize);
         let (card, bytes) = (dev.card_arc(), 1 << (log + u32::from(stride_log)));
-        let memory = match Dma::lent(card, self.lender.as_ref(), bytes)? {
-            Some(memory) => memory,
-            None => Dma::alloc(card, bytes)?,
-        };
+        let memory = Dma::lent(card, self.lender.as_ref(), bytes, || Dma::alloc(card, bytes))?;
         let context = SrqContext::new()
             .with_pd(self.pdn())
             .with_ring_iova(memory.iova())
@@ -107,10 +102,7 @@ impl<C: Card> Pd<C> {
             .with_max_sge(attr.max_sge as u8)
             .with_xrcd(extended.as_ref().map_or(0, |(xrcd, _)| xrcd.number()))
             .with_cq(extended.as_ref().map_or(0, |(_, cq)| cq.cqn()));
-        let srqn = match dev.admin().create(AdminOpcode::CREATE_SRQ, context.as_bytes()) {
-            Ok(srqn) => srqn,
-            Err(error) => return Err(memory.after(error)),
-        };
+        let (memory, srqn) = memory.after(dev.admin().create(AdminOpcode::CREATE_SRQ, context.as_bytes()))?;
         let ring = SrqRing {
             entries: memory.ptr(),
             slots: vec![Slot::default(); attr.max_wr as usize].into(),
@@ -124,7 +116,7 @@ impl<C: Card> Pd<C> {
             page: dev.page() as u8,
         };
         let srq = Arc::new(Srq {
-            shared: Box::new(SrqShared { ring: Spin::new(ring) }),
+            shared: Box::new(Spin::new(ring)),
             pd: self.clone(),
             card: dev.card_arc().clone(),
             srqn,
@@ -180,8 +172,7 @@ impl<C: Card> Srq<C> {
         within("limit of an SRQ", attr.limit, self.attr.max_wr)?;
         let context = SrqContext::new().with_pd(self.pd.pdn()).with_limit(attr.limit);
         let command = Command::new().with_opcode(AdminOpcode::MODIFY_SRQ).with_object(self.srqn);
-        self.pd.dev.admin().run(command, context.as_bytes(), &mut [])?;
-        Ok(())
+        self.pd.dev.admin().run(command, context.as_bytes()).map(drop)
     }
 
     /// Sizes as granted, and the limit that is armed now.
@@ -195,7 +186,7 @@ impl<C: Card> Srq<C> {
     /// Begins a chain of receives.
     #[inline]
     pub fn post(&self) -> SrqPost<'_, C> {
-        let ring = self.shared.ring.lock();
+        let ring = self.shared.lock();
         let (head, free_count) = (ring.head, ring.free_count);
         SrqPost { ring, card: &self.card, head, free_count }
     }
@@ -208,7 +199,7 @@ impl<C: Card> Srq<C> {
         }
         self.pd.dev.admin().destroy(AdminOpcode::DESTROY_SRQ, self.srqn)?;
         self.forget();
-        self.shared.ring.lock().entries = std::ptr::null_mut();
+        self.shared.lock().entries = std::ptr::null_mut();
         drop(memory.take());
         Ok(())
     }

@@ -7,10 +7,8 @@
 
 use crate::spin::Spin;
 
-/// The part that completions reach.
-pub(crate) struct SrqShared {
-    pub ring: Spin<SrqRing>,
-}
+/// The part of an SRQ that completions reach.
+pub(crate) type SrqShared = Spin<SrqRing>;
 
 /// The writing side of the ring, and what its completions are called.
 pub(crate) struct SrqRing {
@@ -38,21 +36,19 @@ pub(crate) struct Slot {
 // SAFETY: `entries` leads to memory of the SRQ that owns this value; all access is under its lock.
 unsafe impl Send for SrqRing {}
 
-impl SrqShared {
+impl SrqRing {
     /// Frees a slot; `None` if it holds no outstanding receive.
     #[inline]
-    pub fn complete(&self, slot: u32) -> Option<u64> {
-        let mut ring = self.ring.lock();
-        let ring = &mut *ring;
-        let waits = ring.slots.get_mut(slot as usize)?;
+    pub fn complete(&mut self, slot: u32) -> Option<u64> {
+        let waits = self.slots.get_mut(slot as usize)?;
         if !waits.waiting {
             return None;
         }
         waits.waiting = false;
         let wr_id = waits.wr_id;
-        let place = ring.free.get_mut(ring.free_count as usize)?;
+        let place = self.free.get_mut(self.free_count as usize)?;
         *place = slot as u16;
-        ring.free_count += 1;
+        self.free_count += 1;
         Some(wr_id)
     }
 }

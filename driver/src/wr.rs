@@ -85,6 +85,13 @@ pub enum Data<'a> {
     Segmented(&'a Segmented<'a>),
 }
 
+impl Default for Data<'_> {
+    #[inline]
+    fn default() -> Self {
+        Data::Sges(&[])
+    }
+}
+
 /// TCP that the card cuts into frames, on a QP with [`Offloads::tso`](crate::Offloads::tso).
 #[derive(Debug, Clone, Copy)]
 pub struct Segmented<'a> {
@@ -98,7 +105,7 @@ pub struct Segmented<'a> {
 }
 
 /// A send work request; its opcode decides which fields count.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct SendWr<'a> {
     /// Returned in the completion.
     pub wr_id: u64,
@@ -130,27 +137,4 @@ pub struct SendWr<'a> {
     pub bind: Option<Bind>,
     /// The message.
     pub data: Data<'a>,
-}
-
-impl Default for SendWr<'_> {
-    #[inline]
-    fn default() -> Self {
-        SendWr {
-            wr_id: 0,
-            opcode: WqeOpcode::NOP,
-            flags: SendFlags::empty(),
-            imm: 0,
-            remote_addr: 0,
-            rkey: 0,
-            compare_add: 0,
-            swap: 0,
-            ah: None,
-            remote_qpn: 0,
-            remote_qkey: 0,
-            remote_srqn: 0,
-            vlan_tci: 0,
-            bind: None,
-            data: Data::Sges(&[]),
-        }
-    }
 }

@@ -27,7 +27,7 @@ impl<C: Card> Device<C> {
             .with_param0(key[0])
             .with_param1(key[1])
             .with_param2(flags.bits().into());
-        let number = self.admin().run(command, &[], &mut [])?.object();
+        let number = self.admin().run(command, &[])?.object();
         Ok(Arc::new(Xrcd { object: Object::new(self, "XRC domain", AdminOpcode::CLOSE_XRCD, number) }))
     }
 }

@@ -32,7 +32,7 @@
 //! | `regs`, `doorbell` | BAR0 |
 //! | `wqe`, `wqe_segment`, `encode`, `recv` | work requests |
 //! | `cqe`, `eqe`, `syndrome` | what the card reports |
-//! | `admin`, `commands`, `context`, `limits` | admin commands and their contexts |
+//! | `admin`, `commands`, `context`, `attributes`, `limits` | admin commands and their contexts |
 //! | `flow`, `rss` | contexts for whole Ethernet frames: flow rules, indirection tables, the hash |
 //! | `lag` | the context of bonded ports |
 //! | `decode`, `export` | as text; as C, SystemVerilog, SystemRDL and golden vectors |
@@ -50,6 +50,7 @@ mod word;
 #[cfg(test)]
 mod accessors;
 pub mod admin;
+mod attributes;
 pub mod catalog;
 pub mod commands;
 pub mod context;

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use crate::packet::{PortId, MOST_CARDS, PORTS};
-use crate::plain::plain;
+use crate::plain::Plain;
 use crate::wire::path::{gid_to_ipv4, ipv4_to_gid};
 
 /// A GID: an IPv6 address, or an IPv4 address as `::ffff:a.b.c.d`.
@@ -50,7 +50,7 @@ pub fn link_local(mac: [u8; 6]) -> Gid {
 }
 
 /// The GUIDs of a net's cards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Plain)]
 #[repr(C)]
 pub struct Guids {
     /// What they begin with; the card's number and zero follow.
@@ -100,10 +100,6 @@ pub fn gid(port: PortId, index: u8) -> Gid {
         }
         _ => [0; 16],
     }
-}
-
-plain! {
-    Guids { prefix }
 }
 
 /// The port that has a GID at the start.

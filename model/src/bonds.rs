@@ -58,11 +58,15 @@ impl World {
 
     /// A packet that names the ports of its way, as the queue pairs at its ends know it: with their ports.
     pub(crate) fn known(&self, p: &Packet) -> Packet {
-        let of = |at: PortId| match self.is_bond(at.card) {
+        Packet { src: self.known_port(p.src), dst: self.known_port(p.dst), ..*p }
+    }
+
+    /// The port of which queue pairs know that something comes to a port.
+    pub(crate) fn known_port(&self, at: PortId) -> PortId {
+        match self.is_bond(at.card) {
             true => PortId { port: self.cards[usize::from(at.card)].known_port(at.port), ..at },
             false => at,
-        };
-        Packet { src: of(p.src), dst: of(p.dst), ..*p }
+        }
     }
 
     /// Whether what is for all reaches a port: of those that are one, one has it.

@@ -3,13 +3,14 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::device::tables::{EQS, MAX_FUNCTIONS, MAX_QPS, MAX_SRQS};
-use crate::plain::{plain, Plain};
+use crate::plain::Plain;
 use crate::segment::{futex_wake, Label};
 
 /// Interrupt words of a card by function and vector: each raise adds one and wakes the threads that wait for it.
 pub(crate) type Interrupts = [[AtomicU32; EQS]; MAX_FUNCTIONS];
 
 /// Doorbells of one QP, in a line of their own: the QPs of two processes share none.
+#[derive(Plain)]
 #[repr(C, align(64))]
 pub(crate) struct QpBells {
     /// Send queue producer (blocks).
@@ -29,6 +30,7 @@ pub(crate) struct QpBells {
 }
 
 /// The doorbell of one SRQ.
+#[derive(Plain)]
 #[repr(C)]
 pub(crate) struct SrqBell {
     /// Producer.
@@ -45,6 +47,7 @@ pub(crate) fn owner(function: Option<u16>) -> u32 {
 }
 
 /// Doorbells of one card.
+#[derive(Plain)]
 #[repr(C)]
 pub struct Bells {
     /// By QP index.
@@ -131,10 +134,9 @@ impl Bells {
 }
 
 /// Counts the interrupts of a function for the process that serves it: bit 0 says that there is one.
+#[derive(Plain)]
 #[repr(transparent)]
 pub(crate) struct ServerBell(pub AtomicU32);
-
-impl Plain for ServerBell {}
 
 impl ServerBell {
     pub const SERVED: u32 = 1;
@@ -151,10 +153,4 @@ impl ServerBell {
             futex_wake(&self.0, 1);
         }
     }
-}
-
-plain! {
-    QpBells { sq, rq, owner, watch, island, posted, life }
-    SrqBell { producer, owner, life }
-    Bells { qp, srq }
 }

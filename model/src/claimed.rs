@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{flock, FlockOperation};
 use rustix::io::Errno;
 
-use crate::plain::plain;
+use crate::plain::Plain;
 
 /// Longest path.
 const MAX_PATH: usize = 4096;
@@ -76,6 +76,7 @@ pub(crate) fn told(error: io::Error) -> io::Error {
 }
 
 /// Where such a file is, and which it is. Zero is none.
+#[derive(Plain)]
 #[repr(C)]
 pub(crate) struct Place {
     length: AtomicU32,
@@ -109,10 +110,6 @@ impl Place {
             false => Err(Errno::STALE.into()),
         }
     }
-}
-
-plain! {
-    Place { length, path, device, inode }
 }
 
 #[cfg(test)]

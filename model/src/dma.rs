@@ -3,10 +3,10 @@
 use fpga_regs::MAX_SGE;
 use smallvec::SmallVec;
 
-use crate::plain::plain;
+use crate::plain::Plain;
 
 /// A DMA address: an IOVA in the address space of one attached process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Plain)]
 #[repr(C)]
 pub struct Addr {
     /// IOVA.
@@ -168,8 +168,4 @@ impl Atomic {
             Atomic::FetchAdd(add) => Some(original.wrapping_add(add)),
         }
     }
-}
-
-plain! {
-    Addr { iova, domain }
 }

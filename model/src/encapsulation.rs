@@ -1,18 +1,14 @@
 //! What a packet is in below its transport headers: the version of RoCE and of IP, and an 802.1Q tag.
 
-use crate::plain::plain;
+use crate::plain::Plain;
 use crate::wire::{icrc, Bth, Ethernet, Ipv4, Ipv6, Network, Path, Udp};
 
 /// The encapsulation of a packet. Zero is RoCEv2 in IPv4, without a tag.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Plain)]
 #[repr(C)]
 pub struct Encapsulation {
     /// Tag control information in the lowest 16 bits, then the flags.
     bits: u32,
-}
-
-plain! {
-    Encapsulation { bits }
 }
 
 /// The bits of a VLAN's number.

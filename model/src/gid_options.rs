@@ -8,7 +8,7 @@ use crate::address::{fixed_owner, gid_of, Gid};
 use crate::gids::{GidEntry, GID_TABLE_LEN};
 use crate::link::{MediumSpec, PortSpec};
 use crate::packet::{PortId, MAX_CARDS};
-use crate::port_name;
+use crate::port_name::{self, NoPort};
 
 /// An address that a port has beside its own.
 ///
@@ -31,8 +31,8 @@ pub enum GidSpecError {
     #[error("`{0}`: a GID is PORT=ADDRESS, like verbena0/1=10.0.0.1 or verbena1/2=fd00::1,vlan=107")]
     Form(String),
     /// No such port.
-    #[error("`{0}` is no port: ports are verbena0/1, verbena0/2, ... verbena{last}/2", last = MAX_CARDS - 1)]
-    Port(String),
+    #[error(transparent)]
+    Port(#[from] NoPort),
     /// Not an address that a port can have.
     #[error("`{0}` is not one IPv4 or IPv6 address of a host")]
     Address(String),
@@ -46,7 +46,7 @@ impl FromStr for GidSpec {
 
     fn from_str(text: &str) -> Result<GidSpec, GidSpecError> {
         let (port, rest) = text.split_once('=').ok_or_else(|| GidSpecError::Form(text.to_owned()))?;
-        let port = port_name::of_net(port).ok_or_else(|| GidSpecError::Port(port.to_owned()))?;
+        let port = port_name::of_net(port)?;
         let (address, vlan) =
             rest.split_once(',').map_or((rest, None), |(address, vlan)| (address, Some(vlan)));
         let wrong = || GidSpecError::Address(address.to_owned());
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(spec("0=10.0.0.1,vlan=5").entry().vlan, 5);
         let error = |text: &str| text.parse::<GidSpec>().unwrap_err();
         assert_eq!(error("10.0.0.1"), GidSpecError::Form("10.0.0.1".into()));
-        assert_eq!(error("16=10.0.0.1"), GidSpecError::Port("16".into()));
+        assert_eq!(error("16=10.0.0.1"), GidSpecError::Port(NoPort("16".into())));
         for address in ["", "10.0.0", "0.0.0.0", "224.0.0.1", "ff02::1"] {
             assert_eq!(error(&format!("0={address}")), GidSpecError::Address(address.into()));
         }

@@ -3,14 +3,14 @@
 use crate::address::{fixed_owner, gid, Gid};
 use crate::encapsulation::Encapsulation;
 use crate::packet::{PortId, MAX_CARDS, PORTS};
-use crate::plain::{plain, Flag};
+use crate::plain::{Flag, Plain};
 use crate::wire::path::{gid_to_ipv4, multicast_mac};
 
 /// Entries of a port's GID table.
 pub const GID_TABLE_LEN: usize = 16;
 
 /// An entry of a port's GID table; one without a GID is empty.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Plain)]
 #[repr(C)]
 pub struct GidEntry {
     /// The GID; zero: there is none.
@@ -46,7 +46,7 @@ impl GidEntry {
 }
 
 /// GIDs of a port. Entries that have been removed keep their GID for the queue pairs that use it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 struct GidTable {
     entries: [GidEntry; GID_TABLE_LEN],
@@ -75,18 +75,12 @@ impl GidTable {
 /// The GID tables of all ports of a segment, as each card knows them: its own, and of the others what ARP or neighbour
 /// discovery would find. Zero bytes are empty tables. Cards from [`MAX_CARDS`] on, which no process shares and no network
 /// interface belongs to, keep the GIDs that they have at the start.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct GidTables {
     /// Cards of the net.
     cards: u16,
     ports: [[GidTable; PORTS]; MAX_CARDS],
-}
-
-plain! {
-    GidEntry { gid, vlan, v1 }
-    GidTable { entries, valid, mixed }
-    GidTables { cards, ports }
 }
 
 impl GidTables {

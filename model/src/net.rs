@@ -15,7 +15,7 @@ use crate::device::timers::Timers;
 use crate::device::{Counters, Device};
 use crate::link::{LinkArea, LinkOptions};
 use crate::packet::PORTS;
-use crate::plain::{plain, Plain};
+use crate::plain::Plain;
 use crate::profile::Profile;
 use crate::segment::{futex_raise, Segment, Turn};
 use crate::sim::fabric::Fabric;
@@ -23,6 +23,7 @@ use crate::sim::state::SharedSim;
 use crate::world::{SharedWorld, MAX_CARDS};
 
 /// The cards' area of a segment.
+#[derive(Plain)]
 #[repr(C, align(4096))]
 pub(crate) struct Net {
     /// Doorbells by card.
@@ -46,10 +47,9 @@ pub(crate) struct Net {
 }
 
 /// On a line of its own.
+#[derive(Plain)]
 #[repr(C, align(64))]
 pub(crate) struct CqTurn(pub Turn);
-
-impl Plain for CqTurn {}
 
 impl Net {
     /// Whether the cards of this net run in simulated time.
@@ -141,12 +141,8 @@ impl<S: Borrow<Segment>> Membership<S> {
     #[inline]
     pub fn net(&self) -> &Net {
         // SAFETY: the area has the size of `Net` (checked by `new`), is page aligned, and lives as long as the segment.
-        // Whatever other processes have written there, even without the lock, are values of it (see `plain!`). What is
+        // Whatever other processes have written there, even without the lock, are values of it (see [`crate::plain`]). What is
         // changed without the lock is atomic.
         unsafe { &*self.segment().world_ptr().cast::<Net>() }
     }
-}
-
-plain! {
-    Net { bells, interrupts, servers, events, completions, atomics, link, world, sim }
 }

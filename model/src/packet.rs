@@ -8,7 +8,7 @@
 
 use crate::dma::{Addr, Pages};
 use crate::encapsulation::Encapsulation;
-use crate::plain::{checked, plain, Checked};
+use crate::plain::{Checked, Plain};
 use crate::wire::opcode::CNP_RESERVED;
 use crate::wire::{psn, Aeth, AtomicAckEth, AtomicEth, Deth, Ieth, Reth, Xrceth};
 use crate::wire::{BthOpcode, Extra, Operation, Position, Syndrome, Transport};
@@ -70,7 +70,7 @@ pub const MAX_CARDS: usize = 16;
 pub const MOST_CARDS: usize = 4096;
 
 /// A card's port on the segment's wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Plain)]
 #[repr(C)]
 pub struct PortId {
     /// Card, from 0.
@@ -110,7 +110,7 @@ impl PortId {
 }
 
 /// One packet or a train of them. See the module.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Checked)]
 pub struct Packet {
     /// Transport service.
     pub transport: Transport,
@@ -300,10 +300,6 @@ impl Packet {
     }
 }
 
-plain! {
-    PortId { card, port }
-}
-
 // SAFETY: a `repr(u32)` begins with the number of its variant, of which shared memory has three (not `Pages`); the rest is
 // integers.
 unsafe impl Checked for Payload {
@@ -311,13 +307,5 @@ unsafe impl Checked for Payload {
     unsafe fn is_one(at: *const Payload) -> bool {
         // SAFETY: as the caller promises.
         unsafe { at.cast::<u32>().read() <= 2 }
-    }
-}
-
-checked! {
-    Packet {
-        transport, operation, first, last, ack_req, solicited, encapsulation, extra, syndrome, src, dst, dest_qpn, src_qpn, psn,
-        count, imm, qkey, srqn, msn, rkey, va, dma_len, swap_add, compare, traffic_class, hop_limit, ecn, sgid, dgid, missing, inline,
-        payload
     }
 }

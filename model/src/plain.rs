@@ -2,8 +2,7 @@
 //!
 //! Each process of a net maps the segment and may write over it, and a killed one leaves torn values. A `bool` or an
 //! `enum` that holds another pattern than its values is undefined behaviour before any code looks at it; so none
-//! is in shared memory. [`plain!`] lists the fields of a struct and checks each at compile time; a field that is
-//! added must be listed. What is an `enum` or has a `bool` everywhere else is [`Kept`] there: its bytes, which are copied
+//! is in shared memory: `derive(Plain)` checks each field of a struct at compile time. What is an `enum` or has a `bool` everywhere else is [`Kept`] there: its bytes, which are copied
 //! and looked at before they are taken for a value.
 #![allow(unsafe_code)]
 
@@ -12,8 +11,9 @@ use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, AtomicU64, AtomicU8};
 
 use fpga_regs::{MrMode, QpContext, QpState, QpType, WqeCtrl, WqeSge};
+pub(crate) use plain_derive::{Checked, Plain};
 
-/// Every pattern of its bytes is a value. Declared here for what is nothing but integers, and by [`plain!`].
+/// Every pattern of its bytes is a value. Declared here for what is nothing but integers, and derived.
 pub trait Plain {}
 
 macro_rules! all_plain {
@@ -36,21 +36,8 @@ pub(crate) fn zeroed<T: Plain>() -> T {
     unsafe { MaybeUninit::zeroed().assume_init() }
 }
 
-/// Declares structs plain, with all of their fields.
-macro_rules! plain {
-    ($($type:ident $(<$n:ident>)? { $($field:ident),* $(,)? })*) => {$(
-        impl $(<const $n: usize>)? $crate::plain::Plain for $type $(<$n>)? {}
-        const _: () = {
-            #[allow(dead_code)]
-            fn check $(<const $n: usize>)? (it: &$type $(<$n>)?) {
-                fn is<T: $crate::plain::Plain>(_: &T) {}
-                let $type { $($field),* } = it;
-                $(is($field);)*
-            }
-        };
-    )*};
-}
-pub(crate) use plain;
+/// Compiles if this is plain.
+pub(crate) const fn is_plain<T: Plain + ?Sized>() {}
 
 /// Of any bytes it can be said whether they are a value.
 ///
@@ -80,46 +67,6 @@ unsafe impl Checked for bool {
         unsafe { at.cast::<u8>().read() <= 1 }
     }
 }
-
-/// Declares a struct checked, with all of its fields.
-macro_rules! checked {
-    ($type:ident { $($field:ident),* $(,)? }) => {
-        // SAFETY: a struct whose fields have values is a value.
-        unsafe impl $crate::plain::Checked for $type {
-            #[inline]
-            unsafe fn is_one(at: *const $type) -> bool {
-                // SAFETY: the fields are within it, and as the caller promises.
-                unsafe { true $(&& $crate::plain::Checked::is_one(&raw const (*at).$field))* }
-            }
-        }
-        const _: fn($type) = |$type { $($field: _),* }| ();
-    };
-}
-pub(crate) use checked;
-
-/// Declares an enum of `repr(u8)`, or `repr(C, u8)`, checked, with all fields of its variants, which are plain.
-macro_rules! checked_enum {
-    ($type:ident { $($variant:ident { $($field:ident),* })* }) => {
-        // SAFETY: it begins with the number of its variant, and every pattern of bytes is a value of the rest.
-        unsafe impl $crate::plain::Checked for $type {
-            #[inline(always)]
-            unsafe fn is_one(at: *const $type) -> bool {
-                // SAFETY: as the caller promises.
-                unsafe { usize::from(at.cast::<u8>().read()) < [$(stringify!($variant)),*].len() }
-            }
-        }
-        const _: () = {
-            #[allow(dead_code)]
-            fn check(it: &$type) {
-                fn is<T: $crate::plain::Plain>(_: &T) {}
-                match it {
-                    $($type::$variant { $($field),* } => { $(is($field);)* })*
-                }
-            }
-        };
-    };
-}
-pub(crate) use checked_enum;
 
 /// A `T` in shared memory, where somebody may have written over it. Zero bytes need not be a `T`.
 #[derive(Clone, Copy)]
@@ -213,22 +160,19 @@ mod tests {
     use super::*;
 
     /// Something of each kind.
-    #[derive(Clone, Copy, Debug, PartialEq)]
+    #[derive(Checked, Clone, Copy, Debug, PartialEq)]
     struct Some3 {
         number: u32,
         yes: bool,
         one: One,
     }
 
-    #[derive(Clone, Copy, Debug, PartialEq)]
+    #[derive(Checked, Clone, Copy, Debug, PartialEq)]
     #[repr(C, u8)]
     enum One {
         Nothing,
         Word { word: u64 },
     }
-
-    checked! { Some3 { number, yes, one } }
-    checked_enum! { One { Nothing {} Word { word } } }
 
     #[test]
     fn bytes_of_no_value_are_not_read() {

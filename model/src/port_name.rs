@@ -25,10 +25,15 @@ pub fn port(name: &str) -> Option<PortId> {
     card_and_port(name).map(|(card, port)| PortId { card, port: port.unwrap_or(0) })
 }
 
-/// The same, if a net can have it.
-pub fn of_net(name: &str) -> Option<PortId> {
+/// A name of no port that a net can have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no port: ports are verbena0/1, verbena0/2, ... verbena{last}/2", last = MAX_CARDS - 1)]
+pub struct NoPort(pub(crate) String);
+
+/// The port, if a net can have it.
+pub fn of_net(name: &str) -> Result<PortId, NoPort> {
     let can_be = |port: &PortId| usize::from(port.card) < MAX_CARDS && usize::from(port.port) < PORTS;
-    port(name).filter(can_be)
+    port(name).filter(can_be).ok_or_else(|| NoPort(name.to_owned()))
 }
 
 /// Its name.
@@ -72,7 +77,7 @@ mod tests {
 
     #[test]
     fn nets_have_cards_and_ports_up_to_a_number() {
-        assert!(["0", "15.2"].iter().all(|name| of_net(name).is_some()));
-        assert!(["16", "0.3", "65535.255"].iter().all(|name| port(name).is_some() && of_net(name).is_none()));
+        assert!(["0", "15.2"].iter().all(|name| of_net(name).is_ok()));
+        assert!(["16", "0.3", "65535.255"].iter().all(|name| port(name).is_some() && of_net(name).is_err()));
     }
 }

@@ -9,7 +9,7 @@ use crate::env::Env;
 use crate::gid_options::GidOptions;
 use crate::gids::GidEntry;
 use crate::packet::{Packet, PortId, PORTS};
-use crate::plain::plain;
+use crate::plain::Plain;
 use crate::wire::psn;
 
 pub use crate::packet::MAX_CARDS;
@@ -21,6 +21,7 @@ pub type World = WorldOf<[Device]>;
 pub(crate) type SharedWorld = WorldOf<[Device; MAX_CARDS]>;
 
 /// See [`World`].
+#[derive(Plain)]
 #[repr(C)]
 pub struct WorldOf<C: ?Sized> {
     /// How many cards there are.
@@ -229,8 +230,4 @@ impl World {
         let lacp = self.run_lacp(env);
         cards.into_iter().chain(self.manager(env).run_timers()).chain(lacp).min()
     }
-}
-
-plain! {
-    SharedWorld { count, cm, cards }
 }

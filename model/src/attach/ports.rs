@@ -240,8 +240,7 @@ impl Port {
                     card.set_no_link(id.port, link.is_none(), env);
                 });
             }
-            let card = &world.cards[usize::from(id.card)];
-            world.found(PortId { port: card.known_port(id.port), ..id }, found, env);
+            world.found(world.known_port(id), found, env);
         });
         // Cards that are lost are told nothing any more.
         if matches!(told, Ok(()) | Err(LockError::Condemned)) {
@@ -326,10 +325,7 @@ fn receive(segment: Arc<Segment>, mut ports: Vec<Port>, stop: &OwnedFd) {
 /// Lets the ports receive the multicast groups in which their queue pairs are. False: the cards could not be had.
 fn follow_groups(runner: &Runner<Arc<Segment>>, ports: &mut [Port]) -> bool {
     let groups = runner.control_within(AGAIN, |world, _| {
-        let of = |&Port { id, .. }: &Port| {
-            let card = &world.cards[usize::from(id.card)];
-            card.groups_of(PortId { port: card.known_port(id.port), ..id })
-        };
+        let of = |port: &Port| world.cards[usize::from(port.id.card)].groups_of(world.known_port(port.id));
         ports.iter().map(of).collect::<Vec<_>>()
     });
     let groups = match groups {

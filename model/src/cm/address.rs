@@ -1,6 +1,6 @@
 //! Socket addresses as programs give them, and the GIDs that they mean.
 
-use crate::plain::plain;
+use crate::plain::Plain;
 use crate::wire::path::{gid_to_ipv4, ipv4_to_gid};
 
 /// `AF_INET`.
@@ -11,7 +11,7 @@ pub const INET6: u16 = 10;
 pub const IB: u16 = 27;
 
 /// A `sockaddr_in`, `sockaddr_in6` or `sockaddr_ib`, or zeros.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Plain)]
 #[repr(C)]
 pub struct Address {
     raw: [u8; 48],
@@ -138,10 +138,6 @@ pub const fn size(family: u16) -> usize {
         IB => 48,
         _ => 0,
     }
-}
-
-plain! {
-    Address { raw }
 }
 
 #[cfg(test)]

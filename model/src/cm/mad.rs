@@ -6,7 +6,7 @@
 
 use core::ops::Range;
 
-use crate::plain::plain;
+use crate::plain::Plain;
 
 /// Bytes of every datagram.
 pub const BYTES: usize = 256;
@@ -82,157 +82,147 @@ pub struct Field {
     bits: u32,
 }
 
+const START: usize = 0;
 /// Bytes before the message: the MAD header (volume 1, 13.4.3).
 const HEADER: usize = 24;
 
-/// Fields of the header at their byte, and of messages at their byte after the header.
-macro_rules! fields {
-    ($($name:ident: $base:ident + $byte:literal, $bit:literal, $bits:literal;)*) => {$(
-        #[doc = concat!("Byte ", $byte, ", bit ", $bit, " of the highest: ", $bits, " bits.")]
-        pub const $name: Field = {
-            assert!($base + $byte + 8 <= BYTES && $bits <= 64 - $bit);
-            Field { byte: $base + $byte, bit: $bit, bits: $bits }
-        };
-    )*};
+/// What is in the header, or in a message behind it: fields at a byte and a bit of that, so many bits long; and ranges of bytes.
+macro_rules! messages {
+    ($(
+        $(#[doc = $doc:literal])+
+        $message:ident: $base:ident {
+            $($name:ident: $byte:literal, $bit:literal, $bits:literal;)+
+            $($(#[doc = $what:literal])+ $range:ident: $from:literal..$to:literal;)*
+        }
+    )+) => {$(
+        $(#[doc = $doc])+
+        pub mod $message {
+            use super::{Field, BYTES, $base as BASE};
+            $(
+                #[doc = concat!("Byte ", $byte, ", bit ", $bit, " of the highest: ", $bits, " bits.")]
+                pub const $name: Field = {
+                    assert!(BASE + $byte + 8 <= BYTES && $bits <= 64 - $bit);
+                    Field { byte: BASE + $byte, bit: $bit, bits: $bits }
+                };
+            )+
+            $(
+                $(#[doc = $what])+
+                pub const $range: core::ops::Range<usize> = BASE + $from..BASE + $to;
+            )*
+        }
+    )+};
 }
 
-const START: usize = 0;
-
-/// The header.
-pub mod header {
-    use super::{Field, BYTES, START};
-    fields! {
-        BASE_VERSION: START + 0, 0, 8;
-        CLASS: START + 1, 0, 8;
-        CLASS_VERSION: START + 2, 0, 8;
-        METHOD: START + 3, 0, 8;
-        TRANSACTION: START + 8, 0, 64;
-        ATTRIBUTE: START + 16, 0, 16;
+messages! {
+    /// The header.
+    header: START {
+        BASE_VERSION: 0, 0, 8;
+        CLASS: 1, 0, 8;
+        CLASS_VERSION: 2, 0, 8;
+        METHOD: 3, 0, 8;
+        TRANSACTION: 8, 0, 64;
+        ATTRIBUTE: 16, 0, 16;
     }
-}
 
-/// What most messages begin with: the sender's name of the connection, and the receiver's.
-pub mod both {
-    use super::{Field, BYTES, HEADER};
-    fields! {
-        LOCAL_ID: HEADER + 0, 0, 32;
-        REMOTE_ID: HEADER + 4, 0, 32;
+    /// What most messages begin with: the sender's name of the connection, and the receiver's.
+    both: HEADER {
+        LOCAL_ID: 0, 0, 32;
+        REMOTE_ID: 4, 0, 32;
     }
-}
 
-/// REQ (table 106).
-pub mod req {
-    use super::{Field, Range, BYTES, HEADER};
-    fields! {
-        SERVICE_ID: HEADER + 8, 0, 64;
-        CA_GUID: HEADER + 16, 0, 64;
-        QKEY: HEADER + 28, 0, 32;
-        QPN: HEADER + 32, 0, 24;
-        RESPONDER_RESOURCES: HEADER + 35, 0, 8;
-        INITIATOR_DEPTH: HEADER + 39, 0, 8;
-        REMOTE_RESPONSE_TIMEOUT: HEADER + 43, 0, 5;
-        TRANSPORT: HEADER + 43, 5, 2;
-        FLOW_CONTROL: HEADER + 43, 7, 1;
-        STARTING_PSN: HEADER + 44, 0, 24;
-        LOCAL_RESPONSE_TIMEOUT: HEADER + 47, 0, 5;
-        RETRY_COUNT: HEADER + 47, 5, 3;
-        PKEY: HEADER + 48, 0, 16;
-        MTU: HEADER + 50, 0, 4;
-        RNR_RETRY_COUNT: HEADER + 50, 5, 3;
-        MAX_CM_RETRIES: HEADER + 51, 0, 4;
-        SRQ: HEADER + 51, 4, 1;
-        LOCAL_LID: HEADER + 52, 0, 16;
-        REMOTE_LID: HEADER + 54, 0, 16;
-        FLOW_LABEL: HEADER + 88, 0, 20;
-        RATE: HEADER + 91, 2, 6;
-        TRAFFIC_CLASS: HEADER + 92, 0, 8;
-        HOP_LIMIT: HEADER + 93, 0, 8;
-        SL: HEADER + 94, 0, 4;
-        SUBNET_LOCAL: HEADER + 94, 4, 1;
-        ACK_TIMEOUT: HEADER + 95, 0, 5;
+    /// REQ (table 106).
+    req: HEADER {
+        SERVICE_ID: 8, 0, 64;
+        CA_GUID: 16, 0, 64;
+        QKEY: 28, 0, 32;
+        QPN: 32, 0, 24;
+        RESPONDER_RESOURCES: 35, 0, 8;
+        INITIATOR_DEPTH: 39, 0, 8;
+        REMOTE_RESPONSE_TIMEOUT: 43, 0, 5;
+        TRANSPORT: 43, 5, 2;
+        FLOW_CONTROL: 43, 7, 1;
+        STARTING_PSN: 44, 0, 24;
+        LOCAL_RESPONSE_TIMEOUT: 47, 0, 5;
+        RETRY_COUNT: 47, 5, 3;
+        PKEY: 48, 0, 16;
+        MTU: 50, 0, 4;
+        RNR_RETRY_COUNT: 50, 5, 3;
+        MAX_CM_RETRIES: 51, 0, 4;
+        SRQ: 51, 4, 1;
+        LOCAL_LID: 52, 0, 16;
+        REMOTE_LID: 54, 0, 16;
+        FLOW_LABEL: 88, 0, 20;
+        RATE: 91, 2, 6;
+        TRAFFIC_CLASS: 92, 0, 8;
+        HOP_LIMIT: 93, 0, 8;
+        SL: 94, 0, 4;
+        SUBNET_LOCAL: 94, 4, 1;
+        ACK_TIMEOUT: 95, 0, 5;
+        /// The sender's GID.
+        LOCAL_GID: 56..72;
+        /// The receiver's GID.
+        REMOTE_GID: 72..88;
+        /// The program's bytes.
+        PRIVATE: 140..232;
     }
-    /// The sender's GID.
-    pub const LOCAL_GID: Range<usize> = HEADER + 56..HEADER + 72;
-    /// The receiver's GID.
-    pub const REMOTE_GID: Range<usize> = HEADER + 72..HEADER + 88;
-    /// The program's bytes.
-    pub const PRIVATE: Range<usize> = HEADER + 140..HEADER + 232;
-}
 
-/// MRA (table 107).
-pub mod mra {
-    use super::{Field, BYTES, HEADER};
-    fields! {
-        ANSWERED: HEADER + 8, 0, 2;
-        SERVICE_TIMEOUT: HEADER + 9, 0, 5;
+    /// MRA (table 107).
+    mra: HEADER {
+        ANSWERED: 8, 0, 2;
+        SERVICE_TIMEOUT: 9, 0, 5;
     }
-}
 
-/// REJ (table 108).
-pub mod rej {
-    use super::{Field, Range, BYTES, HEADER};
-    fields! {
-        ANSWERED: HEADER + 8, 0, 2;
-        INFO_LENGTH: HEADER + 9, 0, 7;
-        REASON: HEADER + 10, 0, 16;
+    /// REJ (table 108).
+    rej: HEADER {
+        ANSWERED: 8, 0, 2;
+        INFO_LENGTH: 9, 0, 7;
+        REASON: 10, 0, 16;
+        /// Additional information.
+        INFO: 12..84;
+        /// The program's bytes.
+        PRIVATE: 84..232;
     }
-    /// Additional information.
-    pub const INFO: Range<usize> = HEADER + 12..HEADER + 84;
-    /// The program's bytes.
-    pub const PRIVATE: Range<usize> = HEADER + 84..HEADER + 232;
-}
 
-/// REP (table 110).
-pub mod rep {
-    use super::{Field, Range, BYTES, HEADER};
-    fields! {
-        QKEY: HEADER + 8, 0, 32;
-        QPN: HEADER + 12, 0, 24;
-        STARTING_PSN: HEADER + 20, 0, 24;
-        RESPONDER_RESOURCES: HEADER + 24, 0, 8;
-        INITIATOR_DEPTH: HEADER + 25, 0, 8;
-        TARGET_ACK_DELAY: HEADER + 26, 0, 5;
-        FLOW_CONTROL: HEADER + 26, 7, 1;
-        RNR_RETRY_COUNT: HEADER + 27, 0, 3;
-        SRQ: HEADER + 27, 3, 1;
-        CA_GUID: HEADER + 28, 0, 64;
+    /// REP (table 110).
+    rep: HEADER {
+        QKEY: 8, 0, 32;
+        QPN: 12, 0, 24;
+        STARTING_PSN: 20, 0, 24;
+        RESPONDER_RESOURCES: 24, 0, 8;
+        INITIATOR_DEPTH: 25, 0, 8;
+        TARGET_ACK_DELAY: 26, 0, 5;
+        FLOW_CONTROL: 26, 7, 1;
+        RNR_RETRY_COUNT: 27, 0, 3;
+        SRQ: 27, 3, 1;
+        CA_GUID: 28, 0, 64;
+        /// The program's bytes.
+        PRIVATE: 36..232;
     }
-    /// The program's bytes.
-    pub const PRIVATE: Range<usize> = HEADER + 36..HEADER + 232;
-}
 
-/// DREQ (table 112).
-pub mod dreq {
-    use super::{Field, BYTES, HEADER};
-    fields! {
-        REMOTE_QPN: HEADER + 8, 0, 24;
+    /// DREQ (table 112).
+    dreq: HEADER {
+        REMOTE_QPN: 8, 0, 24;
     }
-}
 
-/// SIDR_REQ (table 119).
-pub mod sidr_req {
-    use super::{Field, Range, BYTES, HEADER};
-    fields! {
-        REQUEST_ID: HEADER + 0, 0, 32;
-        PKEY: HEADER + 4, 0, 16;
-        SERVICE_ID: HEADER + 8, 0, 64;
+    /// SIDR_REQ (table 119).
+    sidr_req: HEADER {
+        REQUEST_ID: 0, 0, 32;
+        PKEY: 4, 0, 16;
+        SERVICE_ID: 8, 0, 64;
+        /// The program's bytes.
+        PRIVATE: 16..232;
     }
-    /// The program's bytes.
-    pub const PRIVATE: Range<usize> = HEADER + 16..HEADER + 232;
-}
 
-/// SIDR_REP (table 120).
-pub mod sidr_rep {
-    use super::{Field, Range, BYTES, HEADER};
-    fields! {
-        REQUEST_ID: HEADER + 0, 0, 32;
-        STATUS: HEADER + 4, 0, 8;
-        QPN: HEADER + 8, 0, 24;
-        SERVICE_ID: HEADER + 12, 0, 64;
-        QKEY: HEADER + 20, 0, 32;
+    /// SIDR_REP (table 120).
+    sidr_rep: HEADER {
+        REQUEST_ID: 0, 0, 32;
+        STATUS: 4, 0, 8;
+        QPN: 8, 0, 24;
+        SERVICE_ID: 12, 0, 64;
+        QKEY: 20, 0, 32;
+        /// The program's bytes.
+        PRIVATE: 96..232;
     }
-    /// The program's bytes.
-    pub const PRIVATE: Range<usize> = HEADER + 96..HEADER + 232;
 }
 
 /// The header that IP connections have at the start of the private data of a REQ and of a SIDR_REQ (volume 1, annex A11).
@@ -255,7 +245,7 @@ const KIND: [(Field, u64); 4] =
     [(header::BASE_VERSION, 1), (header::CLASS, 7), (header::CLASS_VERSION, 2), (header::METHOD, 3)];
 
 /// A datagram.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Plain)]
 #[repr(C)]
 pub struct Mad {
     bytes: [u8; BYTES],
@@ -324,10 +314,6 @@ impl core::fmt::Debug for Mad {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "Mad({:#x}, {:02x?})", self.attribute(), &self.bytes[HEADER..])
     }
-}
-
-plain! {
-    Mad { bytes }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::address::Guids;
 use crate::device::{Device, PortSetting, Slots};
 use crate::gids::GidTables;
 use crate::packet::{PortId, MAX_CARDS, PORTS};
-use crate::plain::{plain, Flag};
+use crate::plain::{Flag, Plain};
 
 /// Event channels of a net.
 pub const CHANNELS: usize = 4096;
@@ -83,7 +83,7 @@ pub mod qp_type {
 }
 
 /// An open event channel.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct Channel {
     /// In use.
@@ -97,7 +97,7 @@ pub struct Channel {
 }
 
 /// The way of a connection's packets.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct Way {
     /// There is one: the identifier has a port of a card.
@@ -126,7 +126,7 @@ impl Way {
 }
 
 /// An identifier, `rdma_cm_id`, with the connection that it names.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct Id {
     /// In use.
@@ -214,7 +214,7 @@ pub struct Id {
 }
 
 /// An event that waits for its program.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct Queued {
     /// Its turn; 0: the place is free.
@@ -234,7 +234,7 @@ pub struct Queued {
 }
 
 /// A membership in a multicast group.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct Group {
     /// In use.
@@ -248,6 +248,7 @@ pub struct Group {
 }
 
 /// The connection manager of a net. Zero bytes are one that nobody has used.
+#[derive(Plain)]
 #[repr(C)]
 pub struct Cm {
     /// Events so far.
@@ -291,7 +292,7 @@ impl Cm {
 }
 
 /// Which places of each table may be in use.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Plain)]
 #[repr(C)]
 pub struct Places {
     /// Channels.
@@ -349,14 +350,4 @@ pub struct Manager<'a, E> {
     pub outside: OutsidePorts,
     /// What the cards run in.
     pub env: &'a mut E,
-}
-
-plain! {
-    Channel { used, privileged, member, function }
-    Way { known, sgid_index, traffic_class, flow_label, from, to, dgid }
-    Id { used, unseen, state, comm, qp_type, tos, ack_timeout, ack_timeout_set, lifetime, reuse, afonly, afonly_set, srq, mtu, responder_resources, initiator_depth, retry_count, rnr_retry_count, qp_timeout, timeout, tries, max_tries, channel, space, generation, reported, backlog, uid, source, destination, way, rq_psn, sq_psn, qpn, remote_qpn, qkey, remote_guid, transaction, service, patience, message }
-    Queued { turn, channel, id, new, group, kind, status }
-    Group { used, id, reported, uid }
-    Cm { turn, hurry, salt, soonest, next_port, psn, slots, channels, bound, remote, deadline, ids, queue, params, groups }
-    Places { channels, ids, events, groups }
 }

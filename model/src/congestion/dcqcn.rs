@@ -10,7 +10,7 @@
 //! Nothing here needs an event: what the timers have done is found out when a rate is asked for.
 
 use super::units::ONE;
-use crate::plain::{plain, Flag};
+use crate::plain::{Flag, Plain};
 
 /// Which form of DCQCN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum Variant {
 
 /// The parameters. All zeros: no congestion control.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Plain)]
 pub struct Parameters {
     /// [`Variant`], or 0.
     pub variant: u8,
@@ -68,7 +68,7 @@ impl Parameters {
 
 /// The rate of a queue pair. All zeros: it was never told of congestion, and sends as fast as its port.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Plain)]
 pub struct RateControl {
     /// Bit/s; 0: that of the port.
     rate: u64,
@@ -243,11 +243,6 @@ fn part(value: u64, fraction: u64) -> u64 {
 /// alpha (1 - g), plus g if there was a CNP.
 fn weighed(alpha: u64, g: u64, told: bool) -> u64 {
     part(alpha, ONE - g.min(ONE)) + if told { g } else { 0 }
-}
-
-plain! {
-    Parameters { variant, clamp, recovery, g, alpha_ps, timer_ps, bytes, check_ps, first, ai, hai, min, cnp_ps }
-    RateControl { rate, target, alpha, alpha_at, timer_at, check_at, bytes, time_stage, byte_stage, told, reduces }
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use fpga_regs::{
     XrcdFlags,
 };
 
+use super::command_error::{refuse_if, Refused, DMA_FAULT, FULL, IN_USE, NOT_FOUND};
 use super::defect::Defect;
-use super::modify::{Refused, DMA_FAULT, FULL, IN_USE, NOT_FOUND};
 use super::tables::*;
 use super::Device;
 use crate::dma::Addr;
@@ -60,9 +60,7 @@ impl Device {
     }
 
     fn mailbox<const N: usize>(&self, f: u16, c: &Command, env: &mut impl Env) -> Result<[u8; N], Refused> {
-        if (c.in_len() as usize) < N {
-            return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_MAILBOX));
-        }
+        refuse_if((c.in_len() as usize) < N, (AdminStatus::BAD_PARAM, Syndrome::BAD_MAILBOX))?;
         let mut bytes = [0u8; N];
         let at = Addr { iova: c.in_iova(), domain: self.functions[f as usize].domain };
         env.read(at, &mut bytes).map_err(|_| DMA_FAULT)?;
@@ -70,9 +68,7 @@ impl Device {
     }
 
     fn answer_mailbox(&self, f: u16, c: &Command, bytes: &[u8], env: &mut impl Env) -> Result<(), Refused> {
-        if (c.out_len() as usize) < bytes.len() {
-            return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_MAILBOX));
-        }
+        refuse_if((c.out_len() as usize) < bytes.len(), (AdminStatus::BAD_PARAM, Syndrome::BAD_MAILBOX))?;
         let iova = c.out_iova().wrapping_add(self.dma_slip());
         let at = Addr { iova, domain: self.functions[f as usize].domain };
         env.write(at, bytes).map_err(|_| DMA_FAULT)
@@ -97,9 +93,7 @@ impl Device {
             AdminOpcode::ALLOC_PD => reply.set_object(self.alloc_pd(f)?),
             AdminOpcode::FREE_PD => {
                 let pd = self.check_pd(f, object)?;
-                if self.pds[pd].users != 0 {
-                    return Err(IN_USE);
-                }
+                refuse_if(self.pds[pd].users != 0, IN_USE)?;
                 self.pds[pd].used = false.into();
             }
             AdminOpcode::OPEN_XRCD => {
@@ -154,9 +148,7 @@ impl Device {
             }
             AdminOpcode::DESTROY_CQ => {
                 let cq = self.check_cq(f, object)?;
-                if self.cqs[cq].users != 0 {
-                    return Err(IN_USE);
-                }
+                refuse_if(self.cqs[cq].users != 0, IN_USE)?;
                 self.cqs[cq].used = false.into();
             }
             AdminOpcode::CREATE_SRQ => {
@@ -187,9 +179,7 @@ impl Device {
             }
             AdminOpcode::DESTROY_SRQ => {
                 let s = self.check_srq(f, object)?;
-                if self.srqs[s].users != 0 {
-                    return Err(IN_USE);
-                }
+                refuse_if(self.srqs[s].users != 0, IN_USE)?;
                 self.free_srq(s, env);
             }
             AdminOpcode::CREATE_QP => {
@@ -236,9 +226,7 @@ impl Device {
             AdminOpcode::DETACH_MCAST => {
                 let q = self.check_qp(f, object)?;
                 let group = self.mcast.iter().position(|g| g.count != 0 && g.gid == c.gid());
-                if !group.is_some_and(|g| self.leave_group(g, q as u16, env)) {
-                    return Err(NOT_FOUND);
-                }
+                refuse_if(!group.is_some_and(|g| self.leave_group(g, q as u16, env)), NOT_FOUND)?;
             }
             AdminOpcode::CREATE_FLOW => {
                 let q = self.check_qp(f, object)?;
@@ -268,17 +256,13 @@ impl Device {
             AdminOpcode::ALLOC_PAGE => {
                 let fun = &mut self.functions[f as usize];
                 let page = fun.pages.trailing_ones();
-                if page >= 64 {
-                    return Err(FULL);
-                }
+                refuse_if(page >= 64, FULL)?;
                 fun.pages |= 1 << page;
                 reply.set_object(self.named_page(page));
             }
             AdminOpcode::FREE_PAGE => {
                 let fun = &mut self.functions[f as usize];
-                if object >= 64 || fun.pages & (1 << object) == 0 {
-                    return Err(NOT_FOUND);
-                }
+                refuse_if(object >= 64 || fun.pages & (1 << object) == 0, NOT_FOUND)?;
                 fun.pages &= !(1 << object);
             }
             AdminOpcode::ALLOC_MEMORY => reply.set_object(self.alloc_memory(f, c, env)?),

@@ -6,10 +6,10 @@ use fpga_regs::EventKind;
 use super::Device;
 use crate::env::Env;
 use crate::packet::PORTS;
-use crate::plain::{plain, Flag};
+use crate::plain::{Flag, Plain};
 
 /// The cable of a port and what is at its ends. Zero is one that was never pulled, between ports that are enabled.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Plain)]
 #[repr(C)]
 pub(super) struct Cable {
     /// Nothing goes through it.
@@ -100,8 +100,4 @@ impl Device {
             }
         });
     }
-}
-
-plain! {
-    Cable { pulled, disabled, no_signal, changes }
 }

@@ -5,7 +5,7 @@ use fpga_regs::{
     AdminStatus, HashFields, HashFunction, Mtu, QpContext, QpState, QpType, Syndrome, MAX_FRAME,
 };
 
-use super::modify::{Refused, FULL};
+use super::command_error::{Refused, FULL};
 use super::qp::{Requester, NO_WQE};
 use super::requester::{PSN_WINDOW, TRAIN_BYTES};
 use super::segment::MAX_TSO;

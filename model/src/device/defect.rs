@@ -9,11 +9,9 @@ use super::Device;
 use crate::plain::Plain;
 
 /// What is wrong with a card: an open value, because it is in shared memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Plain)]
 #[repr(transparent)]
 pub struct Defect(u8);
-
-impl Plain for Defect {}
 
 #[allow(non_upper_case_globals)]
 impl Defect {

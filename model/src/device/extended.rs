@@ -6,7 +6,7 @@
 use fpga_regs::regs::port;
 use fpga_regs::{AdminStatus, EventKind, QpType, Syndrome, XrcdFlags};
 
-use super::modify::{Refused, FULL, IN_USE, NOT_FOUND};
+use super::command_error::{refuse_if, Refused, FULL, IN_USE, NOT_FOUND};
 use super::objects::owned;
 use super::qp::{Qp, IDLE};
 use super::refusal::Refusal;
@@ -47,9 +47,7 @@ impl Device {
         if known.is_some() && flags.contains(XrcdFlags::EXCLUSIVE) {
             return Err((AdminStatus::BAD_STATE, Syndrome::STILL_USED));
         }
-        if named && known.is_none() && !flags.contains(XrcdFlags::CREATE) {
-            return Err(NOT_FOUND);
-        }
+        refuse_if(named && known.is_none() && !flags.contains(XrcdFlags::CREATE), NOT_FOUND)?;
         let x = self.tables.xrcd.take(1..MAX_XRCDS, |i| xrcds[i].used.get()).ok_or(FULL)?;
         let domain = known.unwrap_or_else(|| {
             self.xrc_domains = self.xrc_domains.wrapping_add(1).max(1);
@@ -77,9 +75,7 @@ impl Device {
     /// CLOSE_XRCD.
     pub(super) fn close_xrcd(&mut self, f: u16, x: u32) -> Result<(), Refused> {
         let x = self.check_xrcd(f, x)?;
-        if self.xrcds[x].users != 0 {
-            return Err(IN_USE);
-        }
+        refuse_if(self.xrcds[x].users != 0, IN_USE)?;
         self.xrcds[x].used = false.into();
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use fpga_regs::{AdminStatus, FlowContext, FlowKind, QpType, Syndrome};
 
-use super::modify::{Refused, FULL};
+use super::command_error::{refuse_if, Refused, FULL};
 use super::objects::owned;
 use super::Device;
 use crate::steering::VLANS;
@@ -16,9 +16,7 @@ impl Device {
         if rule.port() == 0 || u32::from(rule.port()) > self.limits().ports() {
             return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_PORT));
         }
-        if self.lacks_frames(rule.port()) {
-            return Err((AdminStatus::NOT_SUPPORTED, Syndrome::BAD_PORT));
-        }
+        refuse_if(self.lacks_frames(rule.port()), (AdminStatus::NOT_SUPPORTED, Syndrome::BAD_PORT))?;
         if rule.kind().0 > FlowKind::KERNEL.0 || !matches!(rule.ip_version(), 0 | 4 | 6) {
             return Err((AdminStatus::BAD_PARAM, Syndrome::ATTR_RANGE));
         }
@@ -48,9 +46,7 @@ impl Device {
 
     /// SET_VLAN: whether the rules of function `f` that go by VLAN take one at a port.
     pub(super) fn set_vlan(&mut self, f: u16, port: u32, vlan: u64, on: bool) -> Result<(), Refused> {
-        if port == 0 || port > self.limits().ports() {
-            return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_PORT));
-        }
+        refuse_if(port == 0 || port > self.limits().ports(), (AdminStatus::BAD_PARAM, Syndrome::BAD_PORT))?;
         match vlan < VLANS as u64 {
             true => self.rules.vlans.set((f, port as u8 - 1), vlan as usize, on),
             false => return Err((AdminStatus::BAD_PARAM, Syndrome::ATTR_RANGE)),

@@ -5,7 +5,7 @@
 
 use fpga_regs::{AdminStatus, CardLimits, LagContext, LagMode, LagSelect, QpState, QpType, Syndrome};
 
-use super::modify::{Refused, IN_USE};
+use super::command_error::{refuse_if, Refused, IN_USE};
 use super::Device;
 use crate::env::Env;
 use crate::lacp::pdu::{self, Slow};
@@ -13,11 +13,11 @@ use crate::lacp::Lacp;
 use crate::link::outside::Role;
 use crate::link::route::source_port;
 use crate::packet::{Packet, Payload, PortId, PORTS};
-use crate::plain::{plain, Flag};
+use crate::plain::{Flag, Plain};
 use crate::wire::{Operation, Transport};
 
 /// How the ports of a card are one. Zero: they are two.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Plain)]
 #[repr(C)]
 pub struct Lag {
     pub(super) mode: u8,
@@ -93,15 +93,11 @@ impl Device {
             return Err((AdminStatus::NOT_SUPPORTED, Syndrome::ATTR_RANGE));
         }
         let [first, second] = self.outside.map(|port| port.on.get());
-        if first != second {
-            return Err((AdminStatus::NOT_SUPPORTED, Syndrome::NO_ROUTE));
-        }
+        refuse_if(first != second, (AdminStatus::NOT_SUPPORTED, Syndrome::NO_ROUTE))?;
         if (1..=PORTS as u8).any(|port| self.lacks_frames(port)) {
             return Err((AdminStatus::NOT_SUPPORTED, Syndrome::BAD_PORT));
         }
-        if self.qps[self.tables.qp.range()].iter().any(|qp| qp.used.get()) {
-            return Err(IN_USE);
-        }
+        refuse_if(self.qps[self.tables.qp.range()].iter().any(|qp| qp.used.get()), IN_USE)?;
         self.with_links(env, |card, env| {
             let (system, now) = (card.mac(0), env.now());
             card.lag = Lag { mode: to.mode().0, select: to.select().0, rate: to.rate().0, ..Lag::default() };
@@ -349,10 +345,6 @@ const NO_QP: u32 = 0;
 pub(crate) fn frame_bytes(payload: &Payload, env: &mut impl Env) -> Option<[u8; pdu::BYTES]> {
     let mut bytes = [0; pdu::BYTES];
     (payload.len() == bytes.len() && env.payload(payload, &mut bytes).is_ok()).then_some(bytes)
-}
-
-plain! {
-    Lag { mode, select, rate, next, active, lacp }
 }
 
 #[cfg(test)]

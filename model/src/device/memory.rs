@@ -2,7 +2,7 @@
 
 use fpga_regs::{AdminStatus, Command, Syndrome};
 
-use super::modify::{Refused, DMA_FAULT, FULL, IN_USE, NOT_FOUND};
+use super::command_error::{refuse_if, Refused, DMA_FAULT, FULL, IN_USE, NOT_FOUND};
 use super::objects::owned;
 use super::tables::{Key, Part};
 use super::Device;
@@ -26,9 +26,7 @@ impl Device {
         if bytes == 0 || log_align > all.trailing_zeros().into() {
             return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE));
         }
-        if bytes > all {
-            return Err((AdminStatus::LIMIT, Syndrome::BAD_SIZE));
-        }
+        refuse_if(bytes > all, (AdminStatus::LIMIT, Syndrome::BAD_SIZE))?;
         let used = || self.parts.iter().filter(|part| part.used.get());
         let fits = |start: &u64| {
             let end = start + bytes;
@@ -51,12 +49,8 @@ impl Device {
 
     pub(super) fn free_memory(&mut self, f: u16, start: u32) -> Result<(), Refused> {
         let part = self.part_of(f, start.into(), 1)?;
-        if self.parts[part].start != start {
-            return Err(NOT_FOUND);
-        }
-        if self.parts[part].users != 0 {
-            return Err(IN_USE);
-        }
+        refuse_if(self.parts[part].start != start, NOT_FOUND)?;
+        refuse_if(self.parts[part].users != 0, IN_USE)?;
         self.parts[part].used = false.into();
         Ok(())
     }
@@ -91,9 +85,7 @@ impl Device {
         env: &mut impl Env,
     ) -> Result<(), Refused> {
         let (start, len) = (u64::from(c.object()), u64::from(if write { c.in_len() } else { c.out_len() }));
-        if (start | len) % 4 != 0 {
-            return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE));
-        }
+        refuse_if((start | len) % 4 != 0, (AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE))?;
         self.part_of(f, start, len)?;
         let iova = if write { c.in_iova() } else { c.out_iova() };
         let host = Addr { iova, domain: self.functions[f as usize].domain };

@@ -9,7 +9,7 @@
 //! | file | one idea |
 //! |---|---|
 //! | `registers`, `functions` | BAR0 of each function; attach, reset, detach |
-//! | `admin`, `objects`, `create`, `modify` | the admin queue: commands; objects and QPs that it creates; states of a QP |
+//! | `admin`, `command_error`, `objects`, `create`, `modify` | the admin queue: commands and why they are refused; objects and QPs that it creates; states of a QP |
 //! | `regions`, `memory` | memory regions and windows as it creates and changes them; the card's own memory |
 //! | `tables`, `qp`, `slots` | the objects as the card holds them; where a free place is |
 //! | `keys`, `windows` | memory keys: rights, bounds, translation; memory windows |
@@ -36,6 +36,7 @@ mod addressee;
 mod admin;
 pub(crate) mod arrival;
 mod cable;
+mod command_error;
 mod complete;
 mod cq;
 mod create;
@@ -83,7 +84,7 @@ mod ud;
 mod windows;
 mod wqe;
 
-use crate::plain::{plain, Flag};
+use crate::plain::{Flag, Plain};
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -108,6 +109,7 @@ pub(crate) use wqe::bytes;
 
 /// Counters of a port, in the order of their registers. Live QPs count their packets themselves, which reads of a register
 /// add. Atomic, as queue pairs of several islands count.
+#[derive(Plain)]
 #[repr(C)]
 pub struct Counters([AtomicU64; COUNTERS]);
 
@@ -131,7 +133,7 @@ impl Counters {
 }
 
 /// Whether the medium of a port is outside of the segment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Plain)]
 #[repr(C)]
 pub struct Outside {
     /// It is: packets for [`PortId::NOBODY`](crate::packet::PortId::NOBODY) leave by it.
@@ -147,7 +149,7 @@ pub struct Outside {
 }
 
 /// Settings of a card's ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Plain)]
 #[repr(C)]
 pub struct PortSetting {
     /// Largest path MTU in bytes: 256, 512, 1024, 2048 or 4096.
@@ -164,6 +166,7 @@ impl Default for PortSetting {
 }
 
 /// A card: all its state. See the [module](self).
+#[derive(Plain)]
 #[repr(C)]
 pub struct Device {
     /// Number of the card in its segment.
@@ -239,7 +242,7 @@ pub struct Device {
 }
 
 /// Which entries of each table are in use.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Plain)]
 #[repr(C)]
 pub struct Tables {
     pd: Slots<MAX_PDS>,
@@ -305,13 +308,4 @@ impl Device {
     fn count_packets(&self, port: u8, register: u32, p: &Packet) {
         self.counters[port as usize % PORTS].add(register, p.count.into());
     }
-}
-
-impl crate::plain::Plain for Counters {}
-
-plain! {
-    PortSetting { mtu, mbps }
-    Outside { on, frames, no_link, mac, window }
-    Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, outside, cables, lag, lacp_due, links_changed, pauses, guids, salt, gids, counters, timers, tables, functions, xrc_domains, xrcds, holds, pds, mcast, rules, indirections, parts, reorder, cqs, srqs, keys, qps }
-    Tables { pd, key, cq, srq, qp, function, xrcd, hold, indirection }
 }

@@ -2,22 +2,12 @@
 
 use fpga_regs::{AdminStatus, Mtu, QpAttrMask, QpContext, QpState, QpType, Syndrome};
 
+use super::command_error::{refuse_if, Refused};
 use super::pacing::check_pace;
 use super::Device;
 use crate::env::Env;
 use crate::packet::PortId;
 use crate::plain::zeroed;
-
-/// What a command fails with.
-pub(super) type Refused = (AdminStatus, Syndrome);
-/// There is no object of this number.
-pub(super) const NOT_FOUND: Refused = (AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT);
-/// Others still use it.
-pub(super) const IN_USE: Refused = (AdminStatus::IN_USE, Syndrome::STILL_USED);
-/// There is no place for another one.
-pub(super) const FULL: Refused = (AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL);
-/// Memory that the command names cannot be read or written.
-pub(super) const DMA_FAULT: Refused = (AdminStatus::DMA_ERROR, Syndrome::BAD_IOVA);
 
 impl Device {
     /// MODIFY_QP. The driver has checked the attributes against the table of the specification; the
@@ -57,9 +47,7 @@ impl Device {
             QpType::RX_HASH => false,
             _ => legal,
         };
-        if !legal {
-            return Err((AdminStatus::BAD_STATE, Syndrome::WRONG_STATE));
-        }
+        refuse_if(!legal, (AdminStatus::BAD_STATE, Syndrome::WRONG_STATE))?;
         let queues = self.qps[q].qp_type != QpType::XRC_RECV;
         if queues && !matches!(to, QpState::RESET | QpState::ERR) {
             self.check_overrun([self.qps[q].send_cq.into(), self.qps[q].recv_cq.into()])?;
@@ -171,72 +159,36 @@ impl Device {
         let qp = &mut self.qps[q];
         let has = |attr| mask.contains(attr);
         let to = &mut qp.attributes;
+        to.take(a, mask);
+        to.set_rq_psn(to.rq_psn() & 0xff_ffff);
+        to.set_sq_psn(to.sq_psn() & 0xff_ffff);
         if has(QpAttrMask::PORT) {
-            to.set_port(a.port());
             qp.port = PortId { card: id, port: a.port() - 1 };
             (qp.leaves, qp.arrives) = (qp.port.port, qp.port.port);
         }
         if has(QpAttrMask::ACCESS_FLAGS) {
-            to.set_access(a.access());
             qp.access = a.access().0;
         }
-        if has(QpAttrMask::PKEY_INDEX) {
-            to.set_pkey_index(a.pkey_index());
-        }
         if has(QpAttrMask::QKEY) {
-            to.set_qkey(a.qkey());
             qp.qkey = a.qkey();
         }
         if has(QpAttrMask::AV) {
-            to.set_sgid_index(a.sgid_index());
-            to.set_hop_limit(a.hop_limit());
-            to.set_traffic_class(a.traffic_class());
-            to.set_sl(a.sl());
-            to.set_flow_label(a.flow_label());
-            to.set_dgid(a.dgid());
-            to.set_dmac(a.dmac());
-            to.set_udp_sport(a.udp_sport());
             qp.dest = dest;
             qp.encapsulation = source.encapsulation(&a.dgid(), a.sl());
         }
         if has(QpAttrMask::PATH_MTU) {
-            to.set_mtu(a.mtu());
             qp.mtu_log = a.mtu() + 7;
         }
-        if has(QpAttrMask::TIMEOUT) {
-            to.set_timeout(a.timeout());
-        }
         if has(QpAttrMask::RETRY_CNT) {
-            to.set_retry_cnt(a.retry_cnt());
             qp.req.retry = a.retry_cnt();
         }
         if has(QpAttrMask::RNR_RETRY) {
-            to.set_rnr_retry(a.rnr_retry());
             qp.req.rnr = a.rnr_retry();
         }
-        if has(QpAttrMask::RQ_PSN) {
-            to.set_rq_psn(a.rq_psn() & 0xff_ffff);
-        }
-        if has(QpAttrMask::SQ_PSN) {
-            to.set_sq_psn(a.sq_psn() & 0xff_ffff);
-        }
-        if has(QpAttrMask::MAX_QP_RD_ATOMIC) {
-            to.set_max_rd_atomic(a.max_rd_atomic());
-        }
-        if has(QpAttrMask::MAX_DEST_RD_ATOMIC) {
-            to.set_max_dest_rd_atomic(a.max_dest_rd_atomic());
-        }
-        if has(QpAttrMask::MIN_RNR_TIMER) {
-            to.set_min_rnr_timer(a.min_rnr_timer());
-        }
         if has(QpAttrMask::DEST_QPN) {
-            to.set_dest_qpn(a.dest_qpn());
             qp.dest_qpn = a.dest_qpn();
         }
         if has(QpAttrMask::RATE_LIMIT) {
-            to.set_rate_limit(a.rate_limit());
-            to.set_max_burst(a.max_burst());
-            to.set_typical_packet(a.typical_packet());
             qp.req.pace = zeroed();
         }
         if qp.qp_type == QpType::UD {

@@ -3,7 +3,7 @@
 
 use fpga_regs::{AdminStatus, CqContext, EqContext, QpType, SrqContext, Syndrome};
 
-use super::modify::{Refused, DMA_FAULT, FULL, NOT_FOUND};
+use super::command_error::{refuse_if, Refused, DMA_FAULT, FULL, NOT_FOUND};
 use super::tables::*;
 use super::Device;
 use crate::address::Gid;
@@ -46,12 +46,8 @@ impl Device {
     }
 
     pub(super) fn create_eq(&mut self, f: u16, e: &EqContext) -> Result<u32, Refused> {
-        if e.log_size() > 16 {
-            return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE));
-        }
-        if e.vector() as usize >= EQS {
-            return Err((AdminStatus::BAD_PARAM, Syndrome::ATTR_RANGE));
-        }
+        refuse_if(e.log_size() > 16, (AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE))?;
+        refuse_if(e.vector() as usize >= EQS, (AdminStatus::BAD_PARAM, Syndrome::ATTR_RANGE))?;
         let eqs = &mut self.functions[f as usize].eqs;
         let Some(n) = eqs.iter().position(|eq| !eq.used.get()) else {
             return Err(FULL);
@@ -117,9 +113,7 @@ impl Device {
         let ci = u32::from_le_bytes(record);
         let left = cq.pi.wrapping_sub(ci);
         let mask = (1u32 << c.log_size()) - 1;
-        if left > mask + 1 || left > cq.mask + 1 {
-            return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE));
-        }
+        refuse_if(left > mask + 1 || left > cq.mask + 1, (AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE))?;
         let ring = Addr { iova: c.ring_iova(), domain: cq.ring.domain };
         for i in 0..left {
             let index = ci.wrapping_add(i);
@@ -178,9 +172,7 @@ impl Device {
         let frames = matches!(self.qps[q].qp_type, QpType::RAW_PACKET | QpType::RX_HASH);
         let raw = frames && gid[10] & 1 != 0;
         let datagrams = self.qps[q].qp_type == QpType::UD && multicast_mac(&gid).is_some();
-        if !datagrams && !raw {
-            return Err((AdminStatus::BAD_PARAM, Syndrome::NONE));
-        }
+        refuse_if(!datagrams && !raw, (AdminStatus::BAD_PARAM, Syndrome::NONE))?;
         let found = self.mcast.iter().position(|g| g.count != 0 && g.gid == gid);
         let Some(slot) = found.or_else(|| self.mcast.iter().position(|g| g.count == 0)) else {
             return Err(FULL);
@@ -191,9 +183,7 @@ impl Device {
         if group.qps[..n].contains(&(q as u16)) {
             return Ok(());
         }
-        if n == MAX_MCAST_QPS {
-            return Err((AdminStatus::LIMIT, Syndrome::TABLE_FULL));
-        }
+        refuse_if(n == MAX_MCAST_QPS, (AdminStatus::LIMIT, Syndrome::TABLE_FULL))?;
         group.qps[n] = q as u16;
         group.count += 1;
         env.groups_changed();

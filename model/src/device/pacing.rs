@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 
 use fpga_regs::{AdminStatus, QpContext, Syndrome};
 
-use super::modify::Refused;
+use super::command_error::Refused;
 use super::Device;
 use crate::env::Env;
 
@@ -15,7 +15,7 @@ use crate::env::Env;
 pub(super) const RATES: RangeInclusive<u32> = 1..=400_000_000;
 
 /// How far a queue pair with a rate limit has sent.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, crate::plain::Plain)]
 #[repr(C)]
 pub struct Pace {
     /// When what was sent has taken its time at the rate (ns).
@@ -84,10 +84,6 @@ impl Device {
             qp.req.pace.sent(bytes, rate, env.now(), E::PACING_LATE);
         }
     }
-}
-
-crate::plain::plain! {
-    Pace { until, rest }
 }
 
 #[cfg(test)]

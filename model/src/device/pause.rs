@@ -3,13 +3,14 @@
 
 use fpga_regs::{AdminStatus, PortAttrMask, PortContext, Syndrome};
 
+use super::command_error::{refuse_if, Refused};
 use super::Device;
 use crate::env::Env;
 use crate::packet::PORTS;
-use crate::plain::{plain, Flag};
+use crate::plain::{Flag, Plain};
 
 /// What a port does not do about pause. Zero is one that does all of it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Plain)]
 #[repr(C)]
 pub(super) struct Pause {
     /// It does not ask its peers to stop: what nobody has receives for is lost.
@@ -26,10 +27,8 @@ impl Device {
         mask: u64,
         context: &PortContext,
         env: &mut impl Env,
-    ) -> Result<(), (AdminStatus, Syndrome)> {
-        if !(1..=PORTS as u32).contains(&port) {
-            return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_PORT));
-        }
+    ) -> Result<(), Refused> {
+        refuse_if(!(1..=PORTS as u32).contains(&port), (AdminStatus::BAD_PARAM, Syndrome::BAD_PORT))?;
         let known = PortAttrMask::ENABLED | PortAttrMask::PAUSE;
         if mask == 0 || mask & !u64::from(known.0) != 0 {
             return Err((AdminStatus::NOT_SUPPORTED, Syndrome::ATTR_NOT_ALLOWED));
@@ -54,8 +53,4 @@ impl Device {
     pub(crate) fn stops(&self, port: u8) -> bool {
         !self.pauses[usize::from(self.known_port(port)) % PORTS].stops_not.get()
     }
-}
-
-plain! {
-    Pause { asks_not, stops_not }
 }

@@ -1,6 +1,6 @@
 //! The queue pair's context as the card holds it.
 
-use crate::plain::{plain, Flag};
+use crate::plain::{Flag, Plain};
 use fpga_regs::{Access, QpContext, QpState, QpType, WqeCtrl, WqeSge, MAX_SGE};
 
 use super::seen::Seen;
@@ -11,7 +11,7 @@ use crate::wire::{Aeth, Operation, Transport};
 
 /// The send side's progress. PSNs are 24-bit; indices count 64-byte blocks and run on (mod 2^32).
 /// What each message changes is in the first cache line: with many queue pairs in turn, lines are what takes time.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C, align(64))]
 pub struct Requester {
     /// Oldest WQE that is not complete.
@@ -79,7 +79,7 @@ pub struct Requester {
 }
 
 /// Posted messages that wait for others to leave with: see [`Device::gathers`](super::Device::gathers).
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct Gathered {
     /// Those before this WQE are counted.
@@ -89,7 +89,7 @@ pub struct Gathered {
 }
 
 /// The receive side's progress; as with [`Requester`], the first line is that of each message.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C, align(64))]
 pub struct Responder {
     /// Expected PSN.
@@ -159,7 +159,7 @@ pub const IN_SEND: u8 = 1;
 pub const IN_WRITE: u8 = 2;
 
 /// A responder resource: what is needed to answer a duplicate READ or atomic.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct Resource {
     /// Original value of an atomic.
@@ -173,7 +173,7 @@ pub struct Resource {
 }
 
 /// A receive WQE in use: a copy, as another QP may use the SRQ's slot while its message is in progress.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct RecvWqe {
     /// Index that the CQE returns.
@@ -190,7 +190,7 @@ pub struct RecvWqe {
 pub const RESOURCES: usize = 16;
 
 /// A queue pair. Zero is a free slot.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C, align(64))]
 pub struct Qp {
     /// Slot in use.
@@ -386,13 +386,4 @@ pub(super) fn transport_of(qp_type: QpType) -> Transport {
 #[inline]
 pub(super) fn receives_in(state: QpState) -> bool {
     matches!(state, QpState::RTR | QpState::RTS | QpState::SQD | QpState::SQE)
-}
-
-plain! {
-    Requester { ci, cur, psn, una, ci_psn, cur_offset, packets, bytes, rx_packets, rx_bytes, again, rd_out, retry, rnr, rnr_wait, armed, pending_status, pending_syndrome, keeps, dropped, since, deadline, head_cached, head_index, head, rewinds, begun, sent, gathered, pace, seen }
-    Gathered { end, packets }
-    Responder { epsn, msn, rq_ci, rq_pi, op, nak_sent, has_recv, next_resource, established, keeps, dropped, since, packets, bytes, tx_packets, tx_bytes, asked, offset, rkey, va, length }
-    Resource { original, psn, count, kind }
-    RecvWqe { index, num_sge, room, sges }
-    Qp { used, state, qp_type, mtu_log, qpn, pd, domain, function, send_cq, recv_cq, srq, has_srq, sq_sig_all, strip_vlan, scatter_fcs, flushing, encapsulation, access, rq_stride_log, port, dest, dest_qpn, qkey, sq_mask, rq_mask, sq_iova, rq_iova, generation, xrcd, window, train, turn, leaves, arrives, req, resp, attributes, resources, recv, written, waits_until, awaited, taken_at, notifies_at }
 }

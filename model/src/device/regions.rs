@@ -2,7 +2,7 @@
 
 use fpga_regs::{Access, AdminStatus, MrAttrMask, MrContext, MrMode, Syndrome};
 
-use super::modify::{Refused, FULL, IN_USE, NOT_FOUND};
+use super::command_error::{refuse_if, Refused, FULL, IN_USE, NOT_FOUND};
 use super::objects::owned;
 use super::tables::*;
 use super::Device;
@@ -59,17 +59,13 @@ impl Device {
             return Err(NOT_FOUND);
         };
         owned(Some((true, slot.function)), f)?;
-        if mask.unknown() != 0 {
-            return Err((AdminStatus::BAD_PARAM, Syndrome::RESERVED_SET));
-        }
+        refuse_if(mask.unknown() != 0, (AdminStatus::BAD_PARAM, Syndrome::RESERVED_SET))?;
         // Only memory of a process becomes other memory of it.
         let of_process = |domain: u16| domain & !Addr::ON_DEMAND == self.functions[f as usize].domain;
         if !of_process(slot.domain) || matches!(m.mode(), MrMode::NULL | MrMode::ON_CARD) {
             return Err((AdminStatus::NOT_SUPPORTED, Syndrome::NONE));
         }
-        if slot.bound != 0 {
-            return Err(IN_USE);
-        }
+        refuse_if(slot.bound != 0, IN_USE)?;
         let mut key = slot;
         if mask.contains(MrAttrMask::PD) {
             key.pd = self.check_pd(f, m.pd())? as u32;
@@ -142,9 +138,7 @@ impl Device {
             true => key_kind::is_window(s.kind),
             false => s.kind == key_kind::MR && s.key == key,
         };
-        if !slot.is_some_and(known) {
-            return Err(NOT_FOUND);
-        }
+        refuse_if(!slot.is_some_and(known), NOT_FOUND)?;
         owned(slot.map(|s| (true, s.function)), f)?;
         if window {
             self.unbind(k);

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::env::Env;
 use crate::packet::{Packet, Payload};
-use crate::plain::{plain, Kept};
+use crate::plain::{Kept, Plain};
 use crate::wire::{psn, Operation};
 
 /// Most packets that one side of a queue pair keeps.
@@ -51,6 +51,7 @@ pub(super) enum Fate {
 }
 
 /// Packets of one side.
+#[derive(Plain)]
 #[repr(C)]
 struct Buffer {
     /// PSNs, with [`TAKEN`] and [`ACK`].
@@ -66,6 +67,7 @@ impl Buffer {
 }
 
 /// The packet memory of a card.
+#[derive(Plain)]
 #[repr(C)]
 pub struct Reorder {
     /// Packets that one side of a queue pair may keep; 0: go-back-N.
@@ -172,9 +174,4 @@ impl Reorder {
             self.owners[at].store(0, Ordering::Release);
         }
     }
-}
-
-plain! {
-    Buffer { psns, packets, payloads }
-    Reorder { limit, owners, buffers }
 }

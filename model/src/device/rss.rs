@@ -4,7 +4,7 @@ use std::sync::atomic::{compiler_fence, Ordering::SeqCst};
 
 use fpga_regs::{AdminStatus, EthernetLimits, HashFields, QpType, Syndrome, TableContext};
 
-use super::modify::{Refused, DMA_FAULT, FULL, IN_USE};
+use super::command_error::{Refused, DMA_FAULT, FULL, IN_USE};
 use super::objects::owned;
 use super::pacing::RATES;
 use super::segment::MAX_TSO;

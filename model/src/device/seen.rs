@@ -5,12 +5,12 @@
 //! been asked for. So it asks once more only when an answer comes that came before, or one that was first sent later: what it asked
 //! for is coming then.
 
-use crate::plain::plain;
+use crate::plain::Plain;
 use crate::wire::psn;
 
 /// What was asked for, and PSNs that came since, as the anti-replay window of IPsec has them (RFC 4303 3.4.3). Zero: nothing was
 /// asked for.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct Seen {
     /// Bit `n`: the PSN `n` before `last` came.
@@ -49,10 +49,6 @@ impl Seen {
         self.came |= 1u64.checked_shl(psn::diff(self.last, psn) as u32).unwrap_or(0);
         awaits
     }
-}
-
-plain! {
-    Seen { came, last, from, sent }
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 use core::ops::Range;
 
-use crate::plain::plain;
+use crate::plain::Plain;
 
 /// Allocation of the slots of a table of `N`.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Plain)]
 #[repr(C)]
 pub struct Slots<const N: usize> {
     /// Where the next search starts, so that numbers are not reused at once.
@@ -44,10 +44,6 @@ impl<const N: usize> Slots<N> {
     pub(crate) fn range(&self) -> Range<usize> {
         0..(self.top as usize).min(N)
     }
-}
-
-plain! {
-    Slots<N> { hint, top }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The card's other tables: functions, protection domains, keys, CQs, SRQs, event queues, multicast.
 
-use crate::plain::{plain, Flag};
+use crate::plain::{Flag, Plain};
 use fpga_regs::MrMode;
 
 use crate::dma::Addr;
@@ -30,7 +30,7 @@ pub const MAX_MCAST_QPS: usize = 56;
 pub const EQS: usize = 8;
 
 /// An event queue.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct Eq {
     /// In use.
@@ -48,7 +48,7 @@ pub struct Eq {
 }
 
 /// A function: one open context with its own BAR0.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C, align(64))]
 pub struct Function {
     /// In use.
@@ -92,7 +92,7 @@ pub struct Function {
 }
 
 /// A protection domain.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct Pd {
     /// In use.
@@ -121,7 +121,7 @@ pub mod key_kind {
 }
 
 /// A memory region or window.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C, align(64))]
 pub struct Key {
     /// See [`key_kind`].
@@ -159,7 +159,7 @@ pub struct Key {
 }
 
 /// How long the events of a CQ are held back.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Plain)]
 #[repr(C)]
 pub struct Moderation {
     /// Until an event tells of this many completions.
@@ -176,7 +176,7 @@ impl Moderation {
 }
 
 /// A completion queue.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C, align(64))]
 pub struct Cq {
     /// Ring.
@@ -224,7 +224,7 @@ pub struct Cq {
 }
 
 /// A shared receive queue.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C, align(64))]
 pub struct Srq {
     /// In use.
@@ -260,7 +260,7 @@ pub struct Srq {
 }
 
 /// An XRC domain as one function has it open.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct Xrcd {
     /// In use.
@@ -276,7 +276,7 @@ pub struct Xrcd {
 }
 
 /// A function's hold on an XRC_RECV queue pair.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct Hold {
     /// In use.
@@ -293,7 +293,7 @@ pub struct Hold {
 pub const MAX_PARTS: usize = 128;
 
 /// A part of the card's own memory.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct Part {
     /// In use.
@@ -326,7 +326,7 @@ pub const MAX_INDIRECTIONS: usize = 256;
 pub const MAX_ENTRIES: usize = 512;
 
 /// An indirection table.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct Indirection {
     /// In use.
@@ -340,7 +340,7 @@ pub struct Indirection {
 }
 
 /// A multicast group.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct Mcast {
     /// MGID.
@@ -349,19 +349,4 @@ pub struct Mcast {
     pub count: u32,
     /// Their indices.
     pub qps: [u16; MAX_MCAST_QPS],
-}
-
-plain! {
-    Eq { used, vector, mask, pi, ci, ring }
-    Moderation { count, period }
-    Function { used, enabled, resetting, remote, admin_log, domain, asq, acq, asq_head, asq_tail, acq_tail, acq_consumer, scratch, error_cause, health, pages, vector_mask, vector_pending, eqs }
-    Pd { used, function, users }
-    Key { kind, access, page_shift, mode, domain, function, key, pd, va, length, iova, first_offset, window_offset, parent, bound, valid }
-    Cq { ring, mask, pi, told, ci, ci_iova, used, armed, overrun, stamped, shared, special, failed, held, arming, moderation, due, eq, function, users, island }
-    Srq { used, stride_log, max_sge, domain, function, pd, mask, ci, limit, users, ring, island, xrcd, cq, opened }
-    Part { used, function, start, len, users }
-    Xrcd { used, function, users, domain, key }
-    Hold { used, function, xrcd, qp }
-    Indirection { used, log_size, function, entries }
-    Mcast { gid, count, qps }
 }

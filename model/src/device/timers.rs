@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use crate::bits::bits;
 use crate::env::Env;
-use crate::plain::{zeroed, Flag};
+use crate::plain::{zeroed, Flag, Plain};
 use fpga_regs::regs::port;
 use fpga_regs::QpState;
 
@@ -16,6 +16,7 @@ use fpga_regs::QpState;
 const WORDS: usize = MAX_QPS / 64;
 
 /// QPs with an armed timer, a bit each. Atomic, as queue pairs of several islands share a word.
+#[derive(Plain)]
 #[repr(C)]
 pub struct Timers {
     armed: [AtomicU64; WORDS],
@@ -183,8 +184,6 @@ impl Device {
 pub fn timeout_nanoseconds(timeout: u8) -> u64 {
     4096u64 << timeout.min(31)
 }
-
-impl crate::plain::Plain for Timers {}
 
 #[cfg(test)]
 mod tests {

@@ -17,12 +17,12 @@ mod tests;
 use fpga_regs::{LacpRate, LacpState};
 
 use crate::packet::PORTS;
-use crate::plain::plain;
+use crate::plain::Plain;
 use pdu::Info;
 pub use port::Port;
 
 /// The ports of a card. Zero has to [begin](Lacp::begin).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Plain)]
 #[repr(C)]
 pub struct Lacp {
     ports: [Port; PORTS],
@@ -118,8 +118,4 @@ impl Lacp {
 /// Whether a port's state says that.
 fn says(info: &Info, state: LacpState) -> bool {
     info.state & state.0 != 0
-}
-
-plain! {
-    Lacp { ports }
 }

@@ -1,6 +1,6 @@
 //! LACPDUs and markers as frames (IEEE 802.1AX-2014, 6.4.2.3 and 6.5.3.3).
 
-use crate::plain::plain;
+use crate::plain::Plain;
 use crate::wire::Ethernet;
 
 /// The address of slow protocols: it goes no further than the other end of a cable (IEEE 802.1AX-2014, 6.2.11.2).
@@ -21,7 +21,7 @@ const MARKER_ANSWER: u8 = 2;
 pub const BYTES: usize = Ethernet::BYTES + 110;
 
 /// What a LACPDU says of a port.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Plain)]
 #[repr(C)]
 pub struct Info {
     /// Priority of its system.
@@ -126,10 +126,6 @@ pub fn marker_answer(mac: [u8; 6], marker: &[u8]) -> Option<[u8; BYTES]> {
     frame[6..12].copy_from_slice(&mac);
     frame[BODY + 2] = MARKER_ANSWER;
     Some(frame)
-}
-
-plain! {
-    Info { priority, system, key, port_priority, port, state }
 }
 
 #[cfg(test)]

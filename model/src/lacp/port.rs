@@ -5,7 +5,7 @@ use fpga_regs::{LacpRate, LacpState};
 
 use super::pdu::Info;
 use super::says;
-use crate::plain::{plain, Flag};
+use crate::plain::{Flag, Plain};
 
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
@@ -46,7 +46,7 @@ mod mux {
 }
 
 /// A port. Times are in nanoseconds; 0 is a timer that does not run.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Plain)]
 #[repr(C)]
 pub struct Port {
     /// LACPDUs received.
@@ -287,8 +287,4 @@ impl Port {
     pub(super) fn distributes(&self) -> bool {
         self.is_enabled() && self.mux == mux::COLLECTING_DISTRIBUTING
     }
-}
-
-plain! {
-    Port { received, sent, current_while, wait_while, periodic, counted_since, counted, receive, mux, aggregator, selected, need, actor, partner }
 }

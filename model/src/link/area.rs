@@ -1,6 +1,6 @@
 //! What a net's wire keeps in the segment.
 
-use crate::plain::plain;
+use crate::plain::Plain;
 use std::fs::Metadata;
 use std::io::Error;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -30,6 +30,7 @@ const EIO: i32 = 5;
 
 /// The wire's part of a net. Zero is the fast wire, not recorded. The options are written once, before
 /// the segment is shared; the rest is accessed with the segment's lock.
+#[derive(Plain)]
 #[repr(C, align(128))]
 pub struct LinkArea {
     mode: AtomicU32,
@@ -46,6 +47,7 @@ pub struct LinkArea {
 }
 
 /// What changes with every frame, in cache lines other than those that every run reads.
+#[derive(Plain)]
 #[repr(C, align(128))]
 struct Busy {
     faults: FaultArea,
@@ -273,9 +275,4 @@ impl LinkArea {
     pub(super) fn recorded(&self) -> &AtomicU64 {
         &self.busy.recorded
     }
-}
-
-plain! {
-    LinkArea { mode, snaplen, seen_by, started, busy, file, outside, live }
-    Busy { faults, recorded, lost, late }
 }

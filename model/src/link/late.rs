@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicU8, Ordering::Relaxed};
 
 use super::frames::LONGEST_FRAME;
 use crate::packet::PortId;
-use crate::plain::plain;
+use crate::plain::Plain;
 
 /// An end of a frame's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,7 @@ pub(super) type Way = (PortId, PortId);
 const PLACES: usize = 1024;
 
 /// See the module. Zero: none waits. Only with all the cards, but for [`soonest`](Self::soonest).
+#[derive(Plain)]
 #[repr(C)]
 pub(super) struct LateArea {
     soonest: AtomicU64,
@@ -53,6 +54,7 @@ pub(super) struct LateArea {
 }
 
 /// What is known of a frame beside its bytes.
+#[derive(Plain)]
 #[repr(C)]
 struct Head {
     /// When it is due (ns); 0: a free place.
@@ -155,11 +157,6 @@ impl LateArea {
             bytes: bytes.map(|byte| byte.load(Relaxed)).collect(),
         }
     }
-}
-
-plain! {
-    LateArea { soonest, count, heads, bytes }
-    Head { due, number, way, qpns, sender }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::frames::LONGEST_FRAME;
 use crate::packet::PortId;
-use crate::plain::{plain, Plain};
+use crate::plain::Plain;
 use crate::segment::Segment;
 
 /// Captures that a net can have at a time.
@@ -55,6 +55,7 @@ impl Seen {
 }
 
 /// The captures of a net. Begun, ended and written with all the cards.
+#[derive(Plain)]
 #[repr(C, align(4096))]
 pub(crate) struct Live {
     era: AtomicU32,
@@ -62,6 +63,7 @@ pub(crate) struct Live {
 }
 
 /// A capture.
+#[derive(Plain)]
 #[repr(C, align(4096))]
 struct Ring {
     /// The member that reads it, plus one; 0: none does.
@@ -81,6 +83,7 @@ struct Ring {
 }
 
 /// Whole pages, which are given back when the capture ends.
+#[derive(Plain)]
 #[repr(C, align(4096))]
 struct Words([AtomicU64; WORDS as usize]);
 
@@ -268,13 +271,6 @@ fn word_of(bytes: &[u8]) -> u64 {
         word
     }))
 }
-
-plain! {
-    Live { era, rings }
-    Ring { owner, port, qpn, snaplen, dropped, head, tail, words }
-}
-
-impl Plain for Words {}
 
 #[cfg(test)]
 #[path = "live_tests.rs"]

@@ -28,7 +28,6 @@ pub struct Expect<'a>(pub &'a Profile);
 impl Expect<'_> {
     /// Time between two messages of one QP in the steady state, payload (up to 64 MiB) not inline: the
     /// slowest stage.
-    #[must_use]
     pub fn message_ps(&self, kind: Kind, bytes: u32) -> u64 {
         let p = self.0;
         let link = |bytes: u32| p.pcie.pcie_bps.time(bytes.into());
@@ -55,7 +54,6 @@ impl Expect<'_> {
 
     /// Messages per second that perftest's bandwidth tests print after `iterations` messages, which includes the time
     /// until the first message has arrived.
-    #[must_use]
     pub fn message_rate(&self, kind: Kind, bytes: u32, iterations: u32) -> f64 {
         let all = f64::from(iterations) * self.message_ps(kind, bytes) as f64;
         f64::from(iterations) * 1e12 / (all + self.start_and_end_ps() as f64)
@@ -79,7 +77,6 @@ impl Expect<'_> {
 
     /// `ib_write_lat`: from one program's clock read before the post until the other program has seen the
     /// last byte. The data is inline if it fits into `inline` bytes and the card's own limit.
-    #[must_use]
     pub fn write_latency_ps(&self, bytes: u32, inline: u32) -> u64 {
         let (p, mut bus, mut peer) = (self.0, Bus::default(), Bus::default());
         let inlined = bytes <= inline.min(p.sq.inline_max);
@@ -98,7 +95,6 @@ impl Expect<'_> {
 
     /// `ib_read_lat`: from the clock read before the post to the poll that returns the completion, for one
     /// packet.
-    #[must_use]
     pub fn read_latency_ps(&self, bytes: u32) -> u64 {
         let (p, mut bus, mut peer) = (self.0, Bus::default(), Bus::default());
         let at = self.doorbell(&mut bus, p.host.clock_read_ps, None) + p.sq.start_ps;

@@ -17,7 +17,6 @@ pub const BUILTIN: &[(&str, &str)] = &[
 ];
 
 /// The file of a profile that comes with Verbena.
-#[must_use]
 pub fn builtin(name: &str) -> Option<&'static str> {
     BUILTIN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
@@ -46,13 +45,11 @@ pub struct Note {
 
 impl Note {
     /// An estimate: no published figure exists.
-    #[must_use]
     pub fn is_estimate(&self) -> bool {
         self.source == ESTIMATE || self.source.starts_with("estimate:")
     }
 
     /// Chosen so that the model meets a measurement, which the text names.
-    #[must_use]
     pub fn is_fitted(&self) -> bool {
         self.source.starts_with("fit to ")
     }

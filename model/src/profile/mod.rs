@@ -19,7 +19,7 @@ mod numbers;
 mod rate;
 mod sections;
 
-use crate::plain::plain;
+use crate::plain::Plain;
 
 pub use load::{builtin, Loaded, Note, ProfileError, BUILTIN};
 pub use numbers::{Number, Unit};
@@ -28,7 +28,7 @@ pub use sections::*;
 
 /// A card and its computer in numbers: times in picoseconds, rates as [`Rate`], sizes in bytes.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Plain)]
 pub struct Profile {
     /// Name, padded with zeros.
     pub name: [u8; 16],
@@ -54,7 +54,6 @@ pub struct Profile {
 
 impl Profile {
     /// The name as text.
-    #[must_use]
     pub fn name(&self) -> &str {
         let end = self.name.iter().position(|&byte| byte == 0).unwrap_or(self.name.len());
         std::str::from_utf8(&self.name[..end]).unwrap_or("?")
@@ -62,12 +61,7 @@ impl Profile {
 
     /// Periods of the core clock, in picoseconds.
     #[inline]
-    #[must_use]
     pub fn cycles(&self, cycles: u32) -> u64 {
         u64::from(cycles) * self.sq.clock_ps
     }
-}
-
-plain! {
-    Profile { name, host, pcie, sq, tx, wire, rx, cqe, caches, limits }
 }

@@ -142,13 +142,11 @@ macro_rules! sections {
         $(
             $(#[doc = $section_doc])+
             #[repr(C)]
-            #[derive(Clone, Copy, Debug, Default, PartialEq)]
+            #[derive(Clone, Copy, Debug, Default, PartialEq, $crate::plain::Plain)]
             pub struct $Section {
                 $($(#[doc = $doc])+ pub $field: $type,)+
             }
         )+
-
-        $crate::plain::plain! { $($Section { $($field),+ })+ }
 
         /// Every number of a profile, in the order of the files.
         pub const NUMBERS: &[Number] = &[$($(Number {

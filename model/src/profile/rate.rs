@@ -1,10 +1,10 @@
 //! Rates whose times are integers.
 
-use crate::plain::plain;
+use crate::plain::Plain;
 
 /// A rate of a link, kept so that the time of some bytes is one multiplication.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Plain)]
 pub struct Rate {
     bits_per_second: u64,
     /// Picoseconds a byte, times 2^[`SHIFT`].
@@ -20,35 +20,27 @@ impl Rate {
     pub const MAX_BYTES: u64 = 1 << 27;
 
     /// A rate; nothing is faster than zero bits a second, whose times are zero.
-    #[must_use]
     pub fn new(bits_per_second: u64) -> Rate {
         let exact = (8_000_000_000_000u128 << SHIFT).checked_div(bits_per_second.into()).unwrap_or(0);
         Rate { bits_per_second, ps_per_byte: exact as u64 }
     }
 
     /// Bits a second.
-    #[must_use]
     pub fn bits_per_second(self) -> u64 {
         self.bits_per_second
     }
 
     /// Picoseconds that `bytes` take (at most [`MAX_BYTES`](Rate::MAX_BYTES)), rounded.
     #[inline]
-    #[must_use]
     pub fn time(self, bytes: u64) -> u64 {
         debug_assert!(bytes <= Rate::MAX_BYTES);
         (bytes * self.ps_per_byte + (1 << (SHIFT - 1))) >> SHIFT
     }
 
     /// Bytes that pass in a time (ps).
-    #[must_use]
     pub fn bytes_in(self, time: u64) -> u64 {
         (u128::from(time) * u128::from(self.bits_per_second) / 8_000_000_000_000) as u64
     }
-}
-
-plain! {
-    Rate { bits_per_second, ps_per_byte }
 }
 
 #[cfg(test)]

@@ -217,28 +217,24 @@ impl Wire {
     /// Time that a packet takes on the wire, including the gap to the next.
     /// `transport`: BTH, extension headers, payload and its padding; `extra`: bytes of IPv6 or VLAN tag.
     #[inline]
-    #[must_use]
     pub fn packet_ps(&self, transport: u32, extra: u32) -> u64 {
         self.rate_bps.time((self.frame_bytes(transport, extra) + self.preamble_gap_bytes).into())
     }
 
     /// Time that a whole frame takes on the wire, including the gap to the next: `frame` bytes, without FCS.
     #[inline]
-    #[must_use]
     pub fn whole_ps(&self, frame: u32) -> u64 {
         self.rate_bps.time((self.whole_bytes(frame) + self.preamble_gap_bytes).into())
     }
 
     /// Bytes of it, with FCS.
     #[inline]
-    #[must_use]
     pub fn whole_bytes(&self, frame: u32) -> u32 {
         (frame + self.fcs_bytes).max(self.min_frame_bytes)
     }
 
     /// Bytes of its frame, with FCS.
     #[inline]
-    #[must_use]
     pub fn frame_bytes(&self, transport: u32, extra: u32) -> u32 {
         const ICRC: u32 = 4;
         let frame = self.header_bytes + extra + transport + ICRC + self.fcs_bytes;
@@ -249,21 +245,18 @@ impl Wire {
 impl Caches {
     /// QP contexts.
     #[inline]
-    #[must_use]
     pub fn qpc(&self) -> cache::Size {
         cache::Size { entries: self.qpc_entries, ways: self.ways }
     }
 
     /// Translations.
     #[inline]
-    #[must_use]
     pub fn mtt(&self) -> cache::Size {
         cache::Size { entries: self.mtt_entries, ways: self.ways }
     }
 
     /// Memory keys.
     #[inline]
-    #[must_use]
     pub fn keys(&self) -> cache::Size {
         cache::Size { entries: self.key_entries, ways: self.ways }
     }
@@ -272,7 +265,6 @@ impl Caches {
 impl Sq {
     /// Serial work of a QP on a message with `payload` bytes to send.
     #[inline]
-    #[must_use]
     pub fn message_ps(&self, payload: u64) -> u64 {
         self.qp_ps + payload.saturating_sub(1) / u64::from(self.gather_bytes.max(1)) * self.gather_ps
     }

@@ -4,7 +4,7 @@
 //! that leaves nothing worse than a duplicate when the process dies between two
 //! stores; [`Extents::repair`] removes duplicates.
 
-use crate::plain::plain;
+use crate::plain::Plain;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -18,6 +18,7 @@ pub const MAX_EXTENTS: usize = 65_536;
 const DYING: u64 = 1 << 32;
 
 /// One range: start page and number of pages (32 bits each), then the owner.
+#[derive(Plain)]
 #[repr(C)]
 struct Slot {
     place: AtomicU64,
@@ -25,6 +26,7 @@ struct Slot {
 }
 
 /// The table in the segment.
+#[derive(Plain)]
 #[repr(C, align(4096))]
 pub struct ExtentTable {
     count: AtomicU64,
@@ -304,9 +306,4 @@ impl<'g> Extents<'g> {
             self.table.hint.store(index as u64, Relaxed);
         }
     }
-}
-
-plain! {
-    Slot { place, owner }
-    ExtentTable { count, hint, slots }
 }

@@ -26,11 +26,9 @@ pub struct Island<'a> {
 const OLD: u64 = 2_000_000_000;
 
 /// Which island a queue pair, CQ or SRQ belongs to, and since which epoch: void in any other. Zero is void.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, crate::plain::Plain)]
 #[repr(transparent)]
 pub struct Label(pub u64);
-
-impl crate::plain::Plain for Label {}
 
 impl Label {
     /// The island.
@@ -165,10 +163,9 @@ impl Drop for Island<'_> {
 }
 
 /// What several islands use, one after the other and for a moment: 0, or the island whose thread uses it.
+#[derive(crate::plain::Plain)]
 #[repr(transparent)]
 pub struct Turn(AtomicU32);
-
-impl crate::plain::Plain for Turn {}
 
 /// Before a thread that waits looks whether the gate is open.
 const A_MOMENT: Duration = Duration::from_micros(100);

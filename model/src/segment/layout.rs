@@ -8,7 +8,7 @@
 
 use crate::dma::CARD_MEMORY;
 use crate::packet::MAX_CARDS;
-use crate::plain::plain;
+use crate::plain::Plain;
 use std::cell::UnsafeCell;
 use std::mem::size_of;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -34,6 +34,7 @@ pub const ISLANDS: usize = 256;
 /// The lock of an island, or (number 0) of all the cards, and what its holder writes with every message.
 ///
 /// The second line keeps the neighbour that the prefetcher fetches along free of other users.
+#[derive(Plain)]
 #[repr(C, align(128))]
 pub struct Control {
     pub(super) lock: RobustLock,
@@ -68,6 +69,7 @@ impl Control {
 }
 
 /// Read by all members on every operation, written rarely.
+#[derive(Plain)]
 #[repr(C, align(128))]
 pub struct Steady {
     /// Grows before and after every change of any DMA map.
@@ -86,6 +88,7 @@ pub struct Steady {
 }
 
 /// When the cards' timers have to be checked.
+#[derive(Plain)]
 #[repr(C, align(128))]
 pub struct Timers {
     /// Earliest deadline (CLOCK_MONOTONIC, ns) that was asked for;
@@ -97,6 +100,7 @@ pub struct Timers {
 }
 
 /// The first pages of the segment.
+#[derive(Plain)]
 #[repr(C, align(4096))]
 pub struct Header {
     /// [`MAGIC`].
@@ -129,6 +133,7 @@ pub const MEMBER_ACTIVE: u32 = 1;
 pub const MEMBER_GONE: u32 = 2;
 
 /// One process that uses the segment. Only the keeper writes it.
+#[derive(Plain)]
 #[repr(C, align(64))]
 pub struct Member {
     /// [`MEMBER_FREE`], [`MEMBER_ACTIVE`] or [`MEMBER_GONE`].
@@ -140,10 +145,12 @@ pub struct Member {
 }
 
 /// The own memory of a card, which all members reach.
+#[derive(Plain)]
 #[repr(C, align(4096))]
 pub struct CardMemory(UnsafeCell<[u8; CARD_MEMORY]>);
 
 /// Everything in front of the world area.
+#[derive(Plain)]
 #[repr(C, align(4096))]
 pub struct Tables {
     /// Sizes, lock and hot words.
@@ -202,14 +209,5 @@ impl Layout {
     }
 }
 
-impl crate::plain::Plain for Gate {}
-impl crate::plain::Plain for CardMemory {}
-
-plain! {
-    Control { lock, generation, journal }
-    Steady { dma_generation, needs_recovery, file_serial, gate, islands, islands_found }
-    Timers { next_deadline, keeper_wake_at }
-    Header { magic, version, keeper_pid, total_bytes, world_bytes, heap_offset, heap_bytes, controls, steady, timers }
-    Member { state, pid, generation }
-    Tables { header, members, extents, dma, files, mailboxes, card_memory }
-}
+// Its file is built on its own, too: `tests/tests/islands.rs`.
+impl Plain for Gate {}

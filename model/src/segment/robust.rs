@@ -31,10 +31,9 @@ const IDLE_SPINS: u32 = 256;
 const LONGEST_SLEEP: Duration = Duration::from_millis(10);
 
 /// The lock. Zero bytes are a free one.
+#[derive(crate::plain::Plain)]
 #[repr(transparent)]
 pub(super) struct RobustLock(AtomicU32);
-
-impl crate::plain::Plain for RobustLock {}
 
 /// What there is to undo when the lock is released. Bound to the thread that took it.
 #[derive(Clone, Copy)]

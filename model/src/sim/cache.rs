@@ -1,6 +1,6 @@
 //! A cache of the card as far as time is concerned: which entries it holds, not what they say.
 
-use crate::plain::plain;
+use crate::plain::Plain;
 
 /// Most QP contexts that a profile may keep.
 pub const MAX_QPC: usize = 4096;
@@ -21,6 +21,7 @@ pub struct Size {
 
 /// What was used last of a cache. It is the first of its set, and using it again changes nothing there: what a card uses
 /// again and again is read from this one line, and not from those of the sets.
+#[derive(Plain)]
 #[repr(C, align(64))]
 pub struct Recent {
     /// By the number of a set, modulo theirs: key + 1, or 0.
@@ -28,6 +29,7 @@ pub struct Recent {
 }
 
 /// Up to `N` entries in sets; of a set the least recently used is replaced. Zero bytes are an empty cache.
+#[derive(Plain)]
 #[repr(C)]
 pub struct Cache<const N: usize> {
     /// Sets one after the other, each from the most to the least recently used: key + 1, or 0.
@@ -53,11 +55,6 @@ impl<const N: usize> Cache<N> {
         set[0] = wanted;
         found.is_some()
     }
-}
-
-plain! {
-    Recent { keys }
-    Cache<N> { entries }
 }
 
 #[cfg(test)]

@@ -3,13 +3,13 @@
 
 use super::trace::{Span, Subject};
 use crate::dma::Addr;
-use crate::plain::{checked_enum, Flag};
+use crate::plain::{Checked, Flag};
 
 /// Bytes of a short DMA write that travels within its event.
 pub const SHORT: usize = 64;
 
 /// An event of the cards.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Checked)]
 #[repr(C, u8)]
 pub enum Event {
     /// Nothing: what the event concerned is gone.
@@ -280,36 +280,5 @@ impl Event {
             Event::Interrupt { member, .. } => Some(Touch { member, at: 0, len: 0, entry: false }),
             _ => None,
         }
-    }
-}
-
-checked_enum! {
-    Event {
-        None {}
-        SendBell { card, qp, producer, pushed, life }
-        RecvBell { card, qp, producer, life }
-        SharedBell { card, srq, producer, life }
-        Arm { card, function, value }
-        Send { card, qp }
-        Due { card, port, flow }
-        Ready { slot }
-        Depart { card, port, bytes }
-        Arrive { slot }
-        Record { slot, received }
-        Write { to, slot, offset, len }
-        Entry { card, to, len, bytes }
-        Short { to, len, entry, bytes }
-        Message { card, function, vector, member, raised, subject }
-        Interrupt { card, function, vector, member }
-        Held { card, cqn, arming }
-        Timers {}
-        Span { span }
-        Wake { actor, serial }
-        Mac { card, port }
-        ToSwitch { slot, by }
-        FromSwitch { port }
-        PauseSwitch { port, on }
-        Patience { card, qp }
-        Pause { card, port, on }
     }
 }

@@ -5,13 +5,13 @@
 
 use crate::link::faults::mix;
 use crate::packet::{Packet, PortId, MOST_CARDS, PORTS};
-use crate::plain::plain;
+use crate::plain::Plain;
 
 /// Most ports of all switches.
 pub const CONNECTORS: usize = 1 << 15;
 
 /// How the switches are connected. All zeros: there is one, with all ports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Plain)]
 #[repr(C)]
 pub struct Fabric {
     /// Cards of a leaf, one after the other; 0: there is one switch.
@@ -50,7 +50,6 @@ impl Fabric {
     /// Two layers: leaves of `per_leaf` cards, the last one of fewer, each connected to each of `spines` spines. Which of
     /// them a flow takes follows from a hash of its addresses, its queue pairs and the seed (ECMP). `None`: that is more
     /// ports than there can be.
-    #[must_use]
     pub fn leaf_spine(cards: u16, per_leaf: u16, spines: u16, seed: u64) -> Option<Fabric> {
         let first = usize::from(cards) * PORTS;
         let cables = usize::from(cards.div_ceil(per_leaf.max(1))) * usize::from(spines);
@@ -118,10 +117,6 @@ impl Fabric {
             }
         }
     }
-}
-
-plain! {
-    Fabric { per_leaf, spines, first, seed }
 }
 
 #[cfg(test)]

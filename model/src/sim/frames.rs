@@ -11,12 +11,12 @@ use super::trace::Subject;
 use crate::device::arrival::Found;
 use crate::frames::Received;
 use crate::packet::Packet;
-use crate::plain::plain;
+use crate::plain::Plain;
 use crate::steering::{Copies, Copy, Fields};
 use fpga_regs::regs::port;
 
 /// A copy of a frame that waits for a receive.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct Parked {
     /// The frame.
@@ -180,8 +180,4 @@ impl Engine<'_> {
             self.env.sim.release(first.slot);
         }
     }
-}
-
-plain! {
-    Parked { slot, next, copy, qpn }
 }

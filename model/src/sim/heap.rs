@@ -1,6 +1,6 @@
 //! The event queue: a heap with four children a node, whose keys are one 128-bit number.
 
-use crate::plain::{plain, zeroed};
+use crate::plain::{zeroed, Plain};
 
 /// An event that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,7 @@ pub struct Event {
 pub struct Full;
 
 /// Up to `N - 3` events, earliest first. Zero bytes are an empty queue.
+#[derive(Plain)]
 #[repr(C, align(64))]
 pub struct Queue<const N: usize> {
     /// The root is entry 3, so that the four children of a node share a cache line.
@@ -53,13 +54,11 @@ impl<const N: usize> Queue<N> {
     pub const CAPACITY: usize = N - ROOT;
 
     /// Events in the queue.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
     /// The time of the last event whose item is wanted, by looking at all of them.
-    #[must_use]
     pub fn latest(&self, wanted: impl Fn(u32) -> bool) -> Option<u64> {
         let used = ROOT..ROOT + self.len as usize;
         used.filter(|&at| wanted(self.items[at])).map(|at| (self.keys[at] >> 64) as u64).max()
@@ -74,7 +73,6 @@ impl<const N: usize> Queue<N> {
     }
 
     /// The time of the first wanted event before `end`; reads none that is not before that.
-    #[must_use]
     pub fn first(&self, end: u64, wanted: impl Fn(u32) -> bool) -> Option<u64> {
         let mut first = end;
         self.search(ROOT, &mut first, &wanted);
@@ -97,7 +95,6 @@ impl<const N: usize> Queue<N> {
     }
 
     /// Nothing is due.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -110,7 +107,6 @@ impl<const N: usize> Queue<N> {
 
     /// The earliest event.
     #[inline]
-    #[must_use]
     pub fn peek(&self) -> Option<Event> {
         (self.len > 0).then(|| event(self.keys[ROOT], self.items[ROOT]))
     }
@@ -172,10 +168,6 @@ impl<const N: usize> Queue<N> {
         self.keys[at] = self.keys[from];
         self.items[at] = self.items[from];
     }
-}
-
-plain! {
-    Queue<N> { keys, items, len }
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@ use super::{cache, pcie};
 use crate::congestion::dcqcn::RateControl;
 use crate::device::tables::{MAX_CQS, MAX_FUNCTIONS, MAX_QPS, MAX_SRQS};
 use crate::packet::{Packet, PORTS};
-use crate::plain::{plain, Flag, Kept};
+use crate::plain::{Flag, Kept, Plain};
 
 /// A packet in flight.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct Slot {
     /// The packet, `count == 1`.
@@ -33,7 +33,7 @@ pub struct Slot {
 }
 
 /// A train of packets whose payload is not fetched yet.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct Job {
     /// The train.
@@ -57,7 +57,7 @@ pub struct Job {
 }
 
 /// The jobs of one side of a QP that wait to be fetched.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct Flow {
     /// First job plus one, 0: none.
@@ -73,7 +73,7 @@ pub struct Flow {
 }
 
 /// Timing state of a QP.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C, align(64))]
 pub struct QpTime {
     /// Sending side, answering side.
@@ -107,7 +107,7 @@ pub struct QpTime {
 }
 
 /// Timing state of a port.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct PortTime {
     /// When the MAC is free to send.
@@ -136,6 +136,7 @@ pub struct PortTime {
 
 /// Timing state of a card. What each packet changes is in its first two pages: with many cards in turn, each page takes a
 /// walk through the page tables.
+#[derive(Plain)]
 #[repr(C, align(4096))]
 pub struct CardTime {
     /// Its ports.
@@ -171,7 +172,7 @@ pub struct CardTime {
 }
 
 /// Congestion as a queue pair knows it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct QpRate {
     /// The life of its queues ([`QpBells::life`](crate::cells::QpBells::life)) that this is about.
@@ -187,14 +188,4 @@ impl QpRate {
     pub(super) fn sent(&mut self, now: u64, takes: u64) {
         self.next_at = self.next_at.max(now).saturating_add(takes);
     }
-}
-
-plain! {
-    QpRate { life, control, next_at }
-    Slot { packet, refs, flow, fetched, unread, waits, warm, next, message, since }
-    Job { packet, next, issued, start, known, gathers, back, message, born }
-    Flow { head, tail, count, next, last_ready }
-    QpTime { flows, unsent, pending, known, rung, stalled, free_at, base, upto, done, asked, message, parked, waited_for }
-    PortTime { free_at, last_flow, round, fetched, coming, last_arrival, rx_free_at, rx_waits, mac, mac_at, paused }
-    CardTime { ports, pipe_free_at, recent_qpc, recent_mtt, recent_keys, bus, qps, qpc, mtt, keys, srqs_rung, cqs_rung, rates, members, interrupt_at }
 }

@@ -9,7 +9,7 @@
 //! asked for later, by an event. A transfer that was asked for ahead would keep the link from all that comes
 //! before it.
 
-use crate::plain::{plain, zeroed};
+use crate::plain::{zeroed, Plain};
 use crate::profile::{Pcie, Profile};
 
 /// Most read requests in flight at once.
@@ -27,6 +27,7 @@ pub struct Read {
 }
 
 /// The slot of a card. Zero bytes are an idle one.
+#[derive(Plain)]
 #[repr(C, align(64))]
 pub struct Bus {
     /// Card to host is busy until then.
@@ -50,7 +51,7 @@ pub struct Bus {
     posted: [Posted; MAX_POSTED],
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Plain)]
 #[repr(C)]
 struct Posted {
     returned: u64,
@@ -167,11 +168,6 @@ fn pieces(bytes: u32, size: u32) -> impl Iterator<Item = u32> {
 /// Bytes on the link of `bytes` in TLPs of up to `mps`.
 fn tlp_bytes(bytes: u32, mps: u32, overhead: u32) -> u64 {
     u64::from(bytes) + u64::from(bytes.div_ceil(mps.max(1)).max(1)) * u64::from(overhead)
-}
-
-plain! {
-    Posted { returned, data_credits }
-    Bus { up, down, stores, visible, last, next_tag, oldest, count, data_credits, tags, posted }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::switch::Switch;
 use super::trace::Trace;
 use super::wire::Frame;
 use crate::congestion::dcqcn::Parameters;
-use crate::plain::{plain, Flag, Kept};
+use crate::plain::{Flag, Kept, Plain};
 use crate::profile::Profile;
 use crate::segment::page::MAX_MEMBERS;
 use crate::world::MAX_CARDS;
@@ -39,6 +39,7 @@ pub type Sim = SimOf<[CardTime]>;
 pub(crate) type SharedSim = SimOf<[CardTime; MAX_CARDS]>;
 
 /// See [`Sim`].
+#[derive(Plain)]
 #[repr(C)]
 pub struct SimOf<C: ?Sized> {
     /// The cards' timing.
@@ -255,8 +256,4 @@ impl Sim {
         bells.sort_by_key(|&(at, _)| at);
         bells
     }
-}
-
-plain! {
-    SharedSim { profile, on, now, left_at, members_left, sequence, executed, overflows, timer_at, idle, actors, trace, streams, queue, events, landing, slots, parked, jobs, switch, cc, frames, payload, cards }
 }

@@ -15,7 +15,7 @@ use super::trace::Phase;
 use crate::congestion::SwitchOptions;
 use crate::link::faults::{mark, mix};
 use crate::packet::{Packet, PortId, CONGESTION};
-use crate::plain::{plain, Flag};
+use crate::plain::{Flag, Plain};
 use crate::profile::Profile;
 use fpga_regs::regs::port;
 use fpga_regs::MAX_FRAME;
@@ -26,7 +26,7 @@ const PAUSE_BYTES: u64 = 84;
 const LARGEST: u64 = MAX_FRAME as u64 + 160;
 
 /// A frame in the switch.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct Inside {
     /// Its packet's slot.
@@ -40,7 +40,7 @@ pub struct Inside {
 }
 
 /// What happened at a port of the switch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Plain)]
 #[repr(C)]
 pub struct Counts {
     /// Frames sent to the port's card.
@@ -62,6 +62,7 @@ pub struct Counts {
 }
 
 /// A port of the switch.
+#[derive(Plain)]
 #[repr(C)]
 pub struct Connector {
     /// Frames that wait to leave by it, first and last plus one: notifications, and all others.
@@ -86,6 +87,7 @@ pub struct Connector {
 }
 
 /// The switch. All zeros: there is none.
+#[derive(Plain)]
 #[repr(C)]
 pub struct Switch {
     on: Flag,
@@ -144,13 +146,11 @@ impl Switch {
     }
 
     /// What happened at the port of a card's port until `now` (ps), and how many bytes wait for it.
-    #[must_use]
     pub fn counts(&self, port: PortId, now: u64) -> (Counts, u64) {
         connector(port).map(|at| self.counts_at(at, now)).unwrap_or_default()
     }
 
     /// The same of all ports, with `cards` cards: of the cards' ports, two by two, and then of those between switches.
-    #[must_use]
     pub fn all_counts(&self, cards: u16, now: u64) -> Vec<Counts> {
         (0..self.fabric.ports(cards)).map(|at| self.counts_at(at, now).0).collect()
     }
@@ -386,11 +386,4 @@ impl Engine<'_> {
             sim.send_next(at);
         }
     }
-}
-
-plain! {
-    Inside { slot, next, from, bytes }
-    Counts { frames, bytes, drops, marks, pauses, paused_ps, deepest, byte_ns }
-    Connector { queues, queued, leaving, free_at, held, paused, stopped, paused_at, counted_at, counts }
-    Switch { on, pfc, buffer, kmin, kmax, pmax, xoff, xon, headroom, random, fabric, inside, ports }
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::claimed::{self, Made, Place};
 use crate::dma::Addr;
 use crate::packet::Packet;
-use crate::plain::{plain, Flag, Plain};
+use crate::plain::{Flag, Plain};
 use crate::profile::Profile;
 
 /// Begin of the file.
@@ -37,11 +37,9 @@ const PLACED: u8 = 2;
 pub const UNPLACED: u16 = u16::MAX;
 
 /// What a span is about: an open value, as it is in shared memory; those of the file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Plain)]
 #[repr(transparent)]
 pub struct Phase(pub u8);
-
-impl Plain for Phase {}
 
 impl Phase {
     /// The program builds the WQE.
@@ -100,7 +98,7 @@ impl Phase {
 }
 
 /// Something was busy with a message.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Plain)]
 #[repr(C)]
 pub struct Span {
     /// From (ps).
@@ -118,7 +116,7 @@ pub struct Span {
 }
 
 /// A message, named by its requester, and which side of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Plain)]
 #[repr(C)]
 pub struct Subject {
     /// Card of the requester.
@@ -185,7 +183,7 @@ impl Span {
 }
 
 /// A completion that is visible, or will be, and was not reaped.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct Unread {
     /// Its place in the CQ's ring.
@@ -199,6 +197,7 @@ pub struct Unread {
 }
 
 /// The trace's part of the simulation. Zero: there is none.
+#[derive(Plain)]
 #[repr(C)]
 pub struct Trace {
     /// Written before anybody else has the segment; off again when the file cannot be written.
@@ -329,13 +328,6 @@ impl Trace {
             self.put(Span { start: time.0, end: time.1, phase, subject: *subject, index, bytes });
         }
     }
-}
-
-plain! {
-    Subject { card, port, place, responder, qpn, message, process }
-    Span { start, end, phase, subject, index, bytes }
-    Unread { entry, qp, recv, span }
-    Trace { on, file, written, count, unread_count, lost, batch, unread }
 }
 
 #[cfg(test)]

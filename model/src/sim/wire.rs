@@ -13,7 +13,7 @@ use crate::link::live::Seen;
 use crate::link::medium::{self, Medium, Passage};
 use crate::link::{exact, frames};
 use crate::packet::{Packet, Payload, CONGESTION};
-use crate::plain::plain;
+use crate::plain::Plain;
 use crate::wire::sum::checksum;
 use crate::wire::{EncodeError, Ethernet, Ipv4};
 
@@ -21,7 +21,7 @@ use crate::wire::{EncodeError, Ethernet, Ipv4};
 const AROUND: usize = crate::wire::frame::MAX_OVERHEAD;
 
 /// What is around a packet's payload in its frame, and what happens to it on its way.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct Frame {
     head: u8,
@@ -240,10 +240,6 @@ impl Engine<'_> {
             self.env.step.buffers.recorder.flush(self.link);
         }
     }
-}
-
-plain! {
-    Frame { head, tail, changes, era, bytes }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::packet::PortId;
-use crate::plain::{plain, Flag};
+use crate::plain::{Flag, Plain};
 
 /// Most copies of a frame.
 const MOST: usize = 256;
@@ -11,7 +11,7 @@ const MOST: usize = 256;
 const FEW: usize = 4;
 
 /// A copy of a frame.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub(crate) struct Copy {
     /// The port that it comes to.
@@ -66,8 +66,4 @@ impl Copies {
     pub fn all(&self) -> &[Copy] {
         &self.list
     }
-}
-
-plain! {
-    Copy { at, queue, hash, marked, mark }
 }

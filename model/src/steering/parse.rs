@@ -2,7 +2,7 @@
 
 use fpga_regs::{FlowContext, FrameKind, FrameTags};
 
-use crate::plain::plain;
+use crate::plain::Plain;
 use crate::wire::arp::ETHERTYPE_ARP;
 use crate::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_SERVICE, ETHERTYPE_VLAN, MOST_TAGS};
 use crate::wire::ipv4::{PROTOCOL_TCP, PROTOCOL_UDP};
@@ -38,7 +38,7 @@ const FIELDS: usize = 64;
 ///
 /// They are words, of which the first byte is the lowest, so that what has just been read stays in registers: a load that
 /// spans recent stores is not forwarded and stalls until all before them are done, also those to lines of other cores.
-#[derive(Clone, Copy, Debug, Default, Eq)]
+#[derive(Clone, Copy, Debug, Default, Eq, Plain)]
 #[repr(C)]
 pub struct Fields {
     words: [u64; FIELDS / 8],
@@ -366,10 +366,6 @@ impl Fields {
     pub fn is_arp(&self) -> bool {
         self.get(ETHER_TYPE) == ETHERTYPE_ARP.to_be_bytes()
     }
-}
-
-plain! {
-    Fields { words }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use fpga_regs::{FlowContext, FlowKind};
 
 use super::parse::Fields;
 use super::vlans::Vlans;
-use crate::plain::{plain, Flag};
+use crate::plain::{Flag, Plain};
 
 /// Most flow rules of a card.
 const MAX_RULES: usize = 16384;
@@ -19,7 +19,7 @@ const MAX_GROUPS: usize = 256;
 const LISTS: usize = 16384;
 
 /// What rules of a group have in common. Without rules it is free.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 struct Group {
     /// How many rules it has.
@@ -39,7 +39,7 @@ struct Group {
 }
 
 /// A flow rule.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 pub struct Rule {
     /// In use.
@@ -65,6 +65,7 @@ pub struct Rule {
 }
 
 /// What a rule has counted. Threads of several islands may count at once.
+#[derive(Plain)]
 #[repr(C)]
 struct Count {
     frames: AtomicU64,
@@ -85,6 +86,7 @@ pub(crate) struct Taken {
 }
 
 /// The rules of a card. Zero bytes are none.
+#[derive(Plain)]
 #[repr(C)]
 pub struct Rules {
     /// How many are in use.
@@ -367,13 +369,6 @@ impl Rules {
             }
         }
     }
-}
-
-plain! {
-    Group { rules, kind, port, priority, dont_trap, by_vlan, mask }
-    Rule { used, function, qp, drop, marked, mark, counted, group, next, before, value }
-    Count { frames, bytes }
-    Rules { count, hint, top, groups_top, groups, lists, rules, counts, vlans }
 }
 
 #[cfg(test)]

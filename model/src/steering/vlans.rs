@@ -3,7 +3,7 @@
 use super::parse::Fields;
 use crate::device::tables::MAX_FUNCTIONS;
 use crate::packet::PORTS;
-use crate::plain::plain;
+use crate::plain::Plain;
 
 /// VLANs that there are.
 pub(crate) const VLANS: usize = 4096;
@@ -12,6 +12,7 @@ pub(crate) const VLANS: usize = 4096;
 type Set = [u64; VLANS / 64];
 
 /// For each function and port. Zero bytes are none.
+#[derive(Plain)]
 #[repr(C)]
 pub(crate) struct Vlans {
     sets: [[Set; PORTS]; MAX_FUNCTIONS],
@@ -39,8 +40,4 @@ impl Vlans {
         let set = self.sets.get(usize::from(function)).and_then(|ports| ports.get(usize::from(port)));
         set.is_some_and(|set| set[vlan / 64] >> (vlan % 64) & 1 == 1)
     }
-}
-
-plain! {
-    Vlans { sets }
 }

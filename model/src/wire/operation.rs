@@ -3,13 +3,11 @@
 
 use std::fmt;
 
-use crate::plain::{checked_enum, Plain};
+use crate::plain::{Checked, Plain};
 
 /// Transport service: the upper three bits of an opcode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Plain)]
 pub struct Transport(pub u8);
-
-impl Plain for Transport {}
 
 impl Transport {
     /// Reliable connection.
@@ -47,7 +45,7 @@ impl fmt::Display for Transport {
 }
 
 /// What a packet is part of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Checked)]
 #[repr(u8)]
 pub enum Operation {
     /// SEND, with or without immediate data or invalidation.
@@ -97,7 +95,7 @@ impl Position {
 }
 
 /// What the last packet of a SEND carries besides data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Checked)]
 #[repr(u8)]
 pub enum Extra {
     /// Nothing.
@@ -107,14 +105,4 @@ pub enum Extra {
     Immediate,
     /// A key to invalidate.
     Invalidate,
-}
-
-checked_enum! {
-    Operation {
-        Send {} Write {} ReadRequest {} ReadResponse {} Acknowledge {} AtomicAcknowledge {} CompareSwap {} FetchAdd {}
-        CongestionNotification {}
-    }
-}
-checked_enum! {
-    Extra { None {} Immediate {} Invalidate {} }
 }

@@ -5,10 +5,8 @@ use std::fmt;
 use crate::plain::Plain;
 
 /// The AETH's syndrome byte.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Plain)]
 pub struct Syndrome(pub u8);
-
-impl Plain for Syndrome {}
 
 /// What a [`Syndrome`] says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,7 +21,6 @@ impl Buffer {
     }
 
     /// Where peers and elements address it.
-    #[must_use]
     pub fn addr(&self) -> u64 {
         self.memory.iova
     }
@@ -42,7 +41,6 @@ impl Buffer {
     }
 
     /// Its first bytes.
-    #[must_use]
     pub fn read(&self, len: usize) -> Vec<u8> {
         assert!(len <= self.memory.len, "it has {} bytes", self.memory.len);
         let mut bytes = vec![0; len];

@@ -124,7 +124,6 @@ impl Stage {
     }
 
     /// A zeroed buffer; `None`: there is no more memory.
-    #[must_use]
     pub fn buffer(&self, bytes: usize) -> Option<Buffer> {
         let memory = self.0.state().alloc(None, bytes)?;
         Some(Buffer::new(Arc::clone(&self.0), memory))
@@ -151,13 +150,11 @@ impl Stage {
     }
 
     /// The clock of a card's actor (ps).
-    #[must_use]
     pub fn clock(&self, card: u16) -> u64 {
         self.0.state().clocks[usize::from(card)]
     }
 
     /// How far it has come.
-    #[must_use]
     pub fn progress(&self) -> Progress {
         let state = self.0.state();
         let sim = &state.room.sim;
@@ -165,13 +162,11 @@ impl Stage {
     }
 
     /// A counter of a card's port.
-    #[must_use]
     pub fn counter(&self, port: PortId, register: u32) -> u64 {
         self.0.state().room.world.cards[usize::from(port.card)].counter(port.port, register)
     }
 
     /// What happened at each port of the switches: of the cards' ports, two by two, and then of those between switches.
-    #[must_use]
     pub fn queues(&self) -> Vec<Counts> {
         let state = self.0.state();
         let sim = &state.room.sim;

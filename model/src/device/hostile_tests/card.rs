@@ -77,7 +77,7 @@ impl Card {
             (cq.ring, cq.mask, cq.used) = (Addr { iova: ring(n, CQ), domain: OWN }, 255, true.into());
             (cq.ci_iova, cq.function) = (ring(n, CQ + 1), 0);
             let q = FIRST + n;
-            card.tables.qp.take(q..q + 1, |_| false).expect("a place");
+            card.take_qp(q);
             let qp = &mut card.qps[q];
             (qp.used, qp.qpn, qp.qp_type, qp.state) = (true.into(), q as u32, qp_type, QpState::RTS);
             (qp.mtu_log, qp.pd, qp.domain, qp.access) = (MTU_LOG, 1, OWN, grants.0);

@@ -24,7 +24,7 @@ pub use time::Time;
 pub(super) use rule::Look;
 
 use super::frames;
-use crate::plain::{plain, Plain};
+use crate::plain::Plain;
 use crate::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use crate::wire::{sum, Ethernet, Ipv4};
 use rule::WORDS;
@@ -44,6 +44,7 @@ const FIRST_BYTE: usize = 14;
 const CONGESTION: u8 = 3;
 
 /// The probabilities, the rules, and the state of the random numbers. Zero: no faults.
+#[derive(Plain)]
 #[repr(C)]
 pub(super) struct FaultArea {
     /// Probability times 2^64 of loss, duplication, reordering, damage.
@@ -54,6 +55,7 @@ pub(super) struct FaultArea {
 }
 
 /// A rule, what it has counted, and its random numbers: another rule does not change what this one does.
+#[derive(Plain)]
 #[repr(C)]
 struct RuleArea {
     words: [AtomicU64; WORDS],
@@ -74,10 +76,9 @@ pub struct RuleUse {
 }
 
 /// Random numbers that all processes draw from. Only with the segment's lock.
+#[derive(Plain)]
 #[repr(C)]
 struct Random(AtomicU64);
-
-impl Plain for Random {}
 
 /// What happens to a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,7 +94,7 @@ pub(super) struct Fate {
 }
 
 /// Changes of a frame on its way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Plain)]
 #[repr(C)]
 pub struct Changes {
     /// Bits to flip, by their number in the frame; zero means none (that bit is in the Ethernet header).
@@ -101,8 +102,6 @@ pub struct Changes {
     /// Not 0: the ECN field says that the packet met congestion.
     marked: u32,
 }
-
-impl Plain for Changes {}
 
 impl Changes {
     /// Whether anything is changed at all.
@@ -297,11 +296,6 @@ impl Fate {
         let copy = self.twice.then_some(0);
         copy.into_iter().chain((!self.lost).then_some(self.passed_by))
     }
-}
-
-plain! {
-    FaultArea { thresholds, random, count, rules }
-    RuleArea { words, counted, hit, random }
 }
 
 #[cfg(test)]

@@ -257,7 +257,7 @@ fn window(text: &str) -> Option<(Time, Time)> {
 }
 
 fn place(text: &str) -> Option<Place> {
-    let card = port_name::of_net(text)?.card as u8;
+    let card = port_name::of_net(text).ok()?.card as u8;
     let (_, port) = port_name::card_and_port(text)?;
     Some(Place { card, port })
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering::Rel
 
 use super::reading::Reading;
 use crate::packet::{PortId, MAX_CARDS, PORTS};
-use crate::plain::plain;
+use crate::plain::Plain;
 
 /// Most descriptors of a port by which its programs send.
 pub const MAX_DESCRIPTORS: usize = 7;
@@ -115,6 +115,7 @@ pub struct Setting {
 }
 
 /// A port. Zero is one on the net's own wire. Written before the segment is shared, but for the counters.
+#[derive(Plain)]
 #[repr(C, align(64))]
 pub struct OutsidePort {
     kind: AtomicU8,
@@ -211,6 +212,7 @@ impl OutsidePort {
 }
 
 /// All ports. Zero bytes are a net without any outside.
+#[derive(Plain)]
 #[repr(C)]
 pub struct OutsideArea {
     ports: [[OutsidePort; PORTS]; MAX_CARDS],
@@ -254,9 +256,4 @@ impl OutsideArea {
     pub fn leaving(&self, from: PortId, to: PortId) -> Option<&OutsidePort> {
         self.port(from).filter(|_| from != to)
     }
-}
-
-plain! {
-    OutsidePort { kind, mac, first, count, sports, receiver, reading, role, window, drops }
-    OutsideArea { ports, news }
 }

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::plain::plain;
+use crate::plain::Plain;
 
 /// For so long after a program has read (ns), the keeper leaves that to programs.
 pub const FRESH: u64 = 250_000;
@@ -12,6 +12,7 @@ pub const FRESH: u64 = 250_000;
 const LONGEST: u64 = 200_000_000;
 
 /// Zero is a port that nobody reads.
+#[derive(Plain)]
 #[repr(C)]
 pub struct Reading {
     /// When who reads now has begun (ns); 0: nobody does.
@@ -74,10 +75,6 @@ impl Drop for Turn<'_> {
         // Unless another has taken it meanwhile.
         let _ = self.reading.since.compare_exchange(self.since, 0, Release, Relaxed);
     }
-}
-
-plain! {
-    Reading { since, polled, kept }
 }
 
 #[cfg(test)]

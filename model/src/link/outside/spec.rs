@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::packet::{PortId, MAX_CARDS};
-use crate::port_name;
+use crate::packet::PortId;
+use crate::port_name::{self, NoPort};
 
 /// What a port is connected to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,8 +48,8 @@ pub enum PortSpecError {
     #[error("`{0}`: a port is PORT=MEDIUM, like verbena0/1=udp:10.0.0.1")]
     Form(String),
     /// No such port.
-    #[error("`{0}` is no port: ports are verbena0/1, verbena0/2, ... verbena{last}/2", last = MAX_CARDS - 1)]
-    Port(String),
+    #[error(transparent)]
+    Port(#[from] NoPort),
     /// No such medium.
     #[error("`{0}`: a medium is net, udp:ADDRESS, dgram:LOCAL,REMOTE, stream:PATH, tap:NAME or packet:NAME")]
     Medium(String),
@@ -69,7 +69,7 @@ impl FromStr for PortSpec {
 
     fn from_str(text: &str) -> Result<PortSpec, PortSpecError> {
         let (port, medium) = text.split_once('=').ok_or_else(|| PortSpecError::Form(text.to_owned()))?;
-        let port = port_name::of_net(port).ok_or_else(|| PortSpecError::Port(port.to_owned()))?;
+        let port = port_name::of_net(port)?;
         Ok(PortSpec { port, medium: medium.parse()? })
     }
 }
@@ -155,7 +155,7 @@ mod tests {
         let error = |text: &str| text.parse::<PortSpec>().unwrap_err();
         assert_eq!(error("udp:10.0.0.1"), PortSpecError::Form("udp:10.0.0.1".into()));
         for port in ["16", "0.0", "0.3", "", "x", "0.1.1"] {
-            assert_eq!(error(&format!("{port}=net")), PortSpecError::Port(port.into()));
+            assert_eq!(error(&format!("{port}=net")), PortSpecError::Port(NoPort(port.into())));
         }
         for medium in ["nets", "udp", "tcp:1.2.3.4", "", "dgram:/a", "dgram:,", "stream:", "tap:", "packet:"]
         {

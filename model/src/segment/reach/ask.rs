@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::transfer::{Direction, DmaFault, Transfer};
 use super::Reach;
-use crate::plain::plain;
+use crate::plain::Plain;
 use crate::segment::futex::{futex_wait, futex_wake};
 use crate::segment::now_ns;
 use crate::segment::registry;
@@ -50,6 +50,7 @@ const DONE: u32 = 4;
 const REFUSED: u32 = 5;
 
 /// Where other members leave requests for one member.
+#[derive(Plain)]
 #[repr(C, align(4096))]
 pub struct Mailbox {
     state: AtomicU32,
@@ -243,8 +244,4 @@ unsafe fn serve(ask: &dyn Ask, iova: u64, here: *mut u8, len: usize, direction: 
             Direction::Write => ask.write(iova, std::slice::from_raw_parts(here, len)),
         }
     }
-}
-
-plain! {
-    Mailbox { state, len, write, iova, data }
 }

@@ -7,7 +7,7 @@
 
 use crate::dma::{Addr, CARD_MEMORY};
 use crate::packet::MAX_CARDS;
-use crate::plain::plain;
+use crate::plain::Plain;
 use std::cell::UnsafeCell;
 use std::mem::{offset_of, MaybeUninit};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -23,6 +23,7 @@ use crate::segment::Segment;
 pub const MAX_RANGES: usize = 65536;
 
 /// The map of one member in the segment.
+#[derive(Plain)]
 #[repr(C, align(4096))]
 pub struct DmaMap {
     count: AtomicU32,
@@ -243,8 +244,4 @@ impl Reach<'_> {
                 && range.backing.checked_add(range.len).is_some_and(|end| end <= segment.local.total_bytes);
         (holds && inside).then_some(range)
     }
-}
-
-plain! {
-    DmaMap { count, changing, ranges }
 }

@@ -5,7 +5,7 @@
 //! says which part of the file is mapped where.
 #![allow(unsafe_code)]
 
-use crate::plain::plain;
+use crate::plain::Plain;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
@@ -23,6 +23,7 @@ pub const MAX_FILES: usize = 63;
 const LARGEST_HOLE: u64 = 1 << 30;
 
 /// What one member offers. Read and written with the lock held.
+#[derive(Plain)]
 #[repr(C, align(4096))]
 pub struct FileTable {
     /// Slots from this one on were never used.
@@ -32,6 +33,7 @@ pub struct FileTable {
 
 const _: () = assert!(size_of::<FileTable>() == PAGE as usize);
 
+#[derive(Plain)]
 #[repr(C, align(64))]
 pub(super) struct Slot {
     /// Differs between all offers ever made; 0: free.
@@ -261,9 +263,4 @@ impl Segment {
         // SAFETY: by contract.
         unsafe { &mut *self.local.offers.get() }
     }
-}
-
-plain! {
-    FileTable { used, slots }
-    Slot { serial, start, len, offset, device, inode, fd, writable }
 }

@@ -4,7 +4,7 @@
 //! cover it and one backing. A change is computed as a replacement for a window
 //! of ranges first, so that it takes effect as a whole or not at all.
 
-use crate::plain::plain;
+use crate::plain::Plain;
 
 /// The backing of a range in its owner's memory, at the address that the range has.
 pub const PRIVATE: u64 = u64::MAX;
@@ -72,7 +72,7 @@ impl Place {
 
 /// One range of addresses in the segment.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Plain)]
 pub struct Range {
     /// First address.
     pub start: u64,
@@ -286,8 +286,4 @@ impl<'a> Cursor<'a> {
             None => (None, limit),
         }
     }
-}
-
-plain! {
-    Range { start, len, backing, refs }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
 
 use super::streams::Wait;
 use super::watched::Watched;
-use crate::plain::{plain, Flag, Plain};
+use crate::plain::{Flag, Plain};
 use crate::segment::futex_wake;
 use crate::sim::state::FOREVER;
 
@@ -14,11 +14,9 @@ pub const ACTORS: usize = 256;
 pub const WAITS: usize = 1024;
 
 /// What an actor does: an open value, because it is in shared memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Plain)]
 #[repr(transparent)]
 pub struct State(u32);
-
-impl Plain for State {}
 
 #[allow(non_upper_case_globals)]
 impl State {
@@ -46,6 +44,7 @@ impl State {
 }
 
 /// An actor. Changed with the segment's lock, but for what is atomic.
+#[derive(Plain)]
 #[repr(C, align(128))]
 pub struct Actor {
     /// What it does.
@@ -105,6 +104,7 @@ pub struct Actor {
 }
 
 /// All actors.
+#[derive(Plain)]
 #[repr(C)]
 pub struct Actors {
     /// Places in use are below this.
@@ -209,9 +209,4 @@ impl Actors {
     pub fn used_mut(&mut self) -> &mut [Actor] {
         &mut self.all[..self.top as usize]
     }
-}
-
-plain! {
-    Actor { state, member, seat, ordinal, pid, tid, clock, target, step, entries, watched, after, sequence, rung, serial, word, aside, promised, held_up, asleep, core, due, blocker, need, interrupt, wait_count, alarm }
-    Actors { top, all, waits }
 }

@@ -7,7 +7,7 @@
 
 use super::actor::{Actor, State};
 use super::streams::Wait;
-use crate::plain::plain;
+use crate::plain::Plain;
 use crate::sim::engine::Engine;
 use crate::sim::event::Event;
 use crate::sim::state::{place, Sim, FOREVER};
@@ -19,7 +19,7 @@ const SLICE: u32 = 4096;
 const MOMENT: u64 = 2_000_000;
 
 /// What is known while all threads wait.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Plain)]
 #[repr(C)]
 pub struct Idle {
     /// Waits in the kernel that have begun.
@@ -122,8 +122,4 @@ impl Sim {
         });
         doing.min().unwrap_or(FOREVER).min(event).min(self.actors.all[me as usize].alarm)
     }
-}
-
-plain! {
-    Idle { waits, stands, seen, timeout }
 }

@@ -5,7 +5,7 @@
 //! was written: the READ or atomic that follows a WRITE depends on that.
 
 use crate::dma::Addr;
-use crate::plain::{plain, Kept};
+use crate::plain::{Kept, Plain};
 use crate::sim::event::{Event, SHORT};
 use crate::sim::slab::Slab;
 use crate::sim::state::{release, Sim, EVENTS, ROW, SLOTS};
@@ -15,7 +15,7 @@ const PAGES: usize = 1 << 16;
 /// Log2 of a page's bytes.
 const PAGE_LOG: u32 = 12;
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 struct Write {
     /// The one before it and the one after it, plus one; 0: none.
@@ -27,6 +27,7 @@ struct Write {
 
 /// Payload writes that have not happened yet, in the order in which they will. What one costs does not depend on how
 /// many there are: few reads are of a page that something is in flight to.
+#[derive(Plain)]
 #[repr(C)]
 pub struct Landing {
     /// The first and the last, plus one.
@@ -170,11 +171,6 @@ fn is_whole(event: &Event) -> bool {
         Event::Short { len, entry, .. } => usize::from(len) <= SHORT && (len >= 8 || !entry.get()),
         _ => true,
     }
-}
-
-plain! {
-    Write { around, len, process, iova }
-    Landing { ends, count, pages, all }
 }
 
 impl Sim {

@@ -1,6 +1,6 @@
 //! Byte streams between programs carry time: the reader of a byte is no earlier than its writer.
 
-use crate::plain::{plain, Flag};
+use crate::plain::{Flag, Plain};
 use crate::sim::state::{Sim, FOREVER};
 use contract::clock::kind::{LISTEN, PIPE};
 use contract::clock::UNCOUNTED;
@@ -14,7 +14,7 @@ const CHUNKS: usize = 64;
 pub type Key = (u32, u64, u64);
 
 /// What an actor waits for: bytes of a stream beyond a position.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Plain)]
 #[repr(C)]
 pub struct Wait {
     /// The stream.
@@ -23,7 +23,7 @@ pub struct Wait {
     pub position: u64,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Plain)]
 #[repr(C)]
 struct Stream {
     key: Key,
@@ -42,6 +42,7 @@ struct Stream {
 }
 
 /// The streams of a simulation.
+#[derive(Plain)]
 #[repr(C)]
 pub struct Streams {
     count: u32,
@@ -147,10 +148,4 @@ impl Sim {
     pub fn stream_ready(&mut self, waits: &[Wait]) -> bool {
         waits.iter().any(|w| self.streams.ready(w))
     }
-}
-
-plain! {
-    Wait { key, position }
-    Stream { key, used, closed, pending, end, chunks, times, touched }
-    Streams { count, all }
 }

@@ -1,12 +1,12 @@
 //! The memory that an actor watches while it waits.
 
-use crate::plain::plain;
+use crate::plain::Plain;
 
 /// Ranges that one actor watches.
 pub const RANGES: usize = 8;
 
 /// The memory that an actor watches while it waits.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Plain)]
 #[repr(C)]
 pub struct Watched {
     count: u32,
@@ -40,8 +40,4 @@ impl Watched {
         let ranges = &self.ranges[..self.count as usize];
         ranges.is_empty() || ranges.iter().any(|&(first, end)| at < end && first < at + len)
     }
-}
-
-plain! {
-    Watched { count, ranges }
 }

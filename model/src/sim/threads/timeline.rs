@@ -19,20 +19,17 @@ impl Timeline {
     }
 
     /// The timing in use.
-    #[must_use]
     pub fn profile(&self) -> &Profile {
         self.0.profile()
     }
 
     /// Events that were executed in this net so far.
-    #[must_use]
     pub fn events(&self) -> u64 {
         self.0.must_lock().sim().executed
     }
 
     /// What happened so far at the switch's port to a card's port, the bytes that wait for it, and the time (ps) of that.
     /// `None`: there is no switch.
-    #[must_use]
     pub fn switch_port(&self, port: PortId) -> Option<(Counts, u64, u64)> {
         let mut held = self.0.must_lock();
         let sim = held.sim();
@@ -42,14 +39,12 @@ impl Timeline {
 
     /// This thread's clock (ps).
     #[inline]
-    #[must_use]
     pub fn clock(&self) -> u64 {
         self.0.clock()
     }
 
     /// A counter that changes with each call of the program.
     #[inline]
-    #[must_use]
     pub fn calls(&self) -> u64 {
         self.0.calls()
     }
@@ -61,7 +56,6 @@ impl Timeline {
     }
 
     /// Whether both are of the same net.
-    #[must_use]
     pub fn same(&self, other: &Timeline) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
