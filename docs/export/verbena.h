@@ -497,7 +497,7 @@ enum verbena_cqe_status {
     VERBENA_CQE_STATUS_WR_FLUSH_ERR = 0x5, /* The QP was in error before this request ran. */
     VERBENA_CQE_STATUS_MW_BIND_ERR = 0x6, /* The window could not be bound. */
     VERBENA_CQE_STATUS_BAD_RESP_ERR = 0x7, /* The peer's answer made no sense. */
-    VERBENA_CQE_STATUS_LOC_ACCESS_ERR = 0x8, /* Local rights were violated while receiving. */
+    VERBENA_CQE_STATUS_LOC_ACCESS_ERR = 0x8, /* A peer's WRITE with immediate data named memory that it may not write. */
     VERBENA_CQE_STATUS_REM_INV_REQ_ERR = 0x9, /* The peer refused the request as invalid. */
     VERBENA_CQE_STATUS_REM_ACCESS_ERR = 0xa, /* The peer refused the key, bounds or rights. */
     VERBENA_CQE_STATUS_REM_OP_ERR = 0xb, /* The peer could not finish the request. */

@@ -121,11 +121,13 @@ impl<C: Card> Pd<C> {
         let Region { addr, len, wire_va, access, on_demand } = *region;
         self.check_region(region)?;
         let context = self.context(len as u64, wire_va, access);
+        if on_demand {
+            self.dev.need(FeatureSet::ON_DEMAND, "on-demand paging")?;
+        }
         if len == 0 {
             return Ok((context.with_mode(MrMode::DIRECT), Memory::Unmapped));
         }
         if on_demand {
-            self.dev.need(FeatureSet::ON_DEMAND, "on-demand paging")?;
             let context = context.with_mode(MrMode::ON_DEMAND).with_iova(addr as u64);
             return Ok((context, Memory::Unmapped));
         }
@@ -171,7 +173,7 @@ impl<C: Card> Pd<C> {
         }
         // As in Linux, which wants a page that the region touches.
         if region.len == 0 && (region.addr as usize) % 4096 == 0 {
-            return Err(Error::invalid("a memory region needs at least one byte, or a begin within a page"));
+            return Err(Error::invalid("a memory region without bytes begins within a page"));
         }
         self.check_range(region.len as u64, region.wire_va, region.access)
     }

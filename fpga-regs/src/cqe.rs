@@ -47,7 +47,7 @@ open_enum! {
         MW_BIND_ERR = 6,
         /// The peer's answer made no sense.
         BAD_RESP_ERR = 7,
-        /// Local rights were violated while receiving.
+        /// A peer's WRITE with immediate data named memory that it may not write.
         LOC_ACCESS_ERR = 8,
         /// The peer refused the request as invalid.
         REM_INV_REQ_ERR = 9,

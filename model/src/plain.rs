@@ -2,8 +2,8 @@
 //!
 //! Each process of a net maps the segment and may write over it, and a killed one leaves torn values. A `bool` or an
 //! `enum` that holds another pattern than its values is undefined behaviour before any code looks at it; so none
-//! is in shared memory: `derive(Plain)` checks each field of a struct at compile time. What is an `enum` or has a `bool` everywhere else is [`Kept`] there: its bytes, which are copied
-//! and looked at before they are taken for a value.
+//! is in shared memory: `derive(Plain)` checks each field of a struct at compile time. What is an `enum` or has a `bool`
+//! everywhere else is [`Kept`] there: its bytes, which are copied and looked at before they are taken for a value.
 #![allow(unsafe_code)]
 
 use core::cell::UnsafeCell;

@@ -1,8 +1,8 @@
 //! Derives of the traits of the model's `plain`: `Plain` and `Checked`. Each field is checked when the model is compiled.
 
 use proc_macro::TokenStream;
-use quote::quote;
-use syn::{parse_macro_input, parse_quote, Data, DeriveInput, Type};
+use quote::{quote, ToTokens};
+use syn::{parse_macro_input, parse_quote, Attribute, Data, DeriveInput, Type};
 
 /// A struct is plain if all of its fields are.
 #[proc_macro_derive(Plain)]
@@ -29,13 +29,23 @@ pub fn checked(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
     let (inline, is_one, plain): (_, _, Vec<&Type>) = match &input.data {
         Data::Struct(data) => {
+            // SAFETY of it: a struct whose fields have values is a value.
             let fields = data.fields.members();
             let all = quote!(true #(&& crate::plain::Checked::is_one(&raw const (*at).#fields))*);
             (quote!(inline), all, Vec::new())
         }
         Data::Enum(data) => {
+            let is_byte = |attribute: &Attribute| {
+                attribute.path().is_ident("repr") && attribute.to_token_stream().to_string().contains("u8")
+            };
+            assert!(input.attrs.iter().any(is_byte), "an enum that is checked has a repr of u8");
+            assert!(
+                data.variants.iter().all(|v| v.discriminant.is_none()),
+                "its variants are numbered from 0"
+            );
             let count = data.variants.len();
             let fields = data.variants.iter().flat_map(|variant| &variant.fields).map(|field| &field.ty);
+            // SAFETY of it: it begins with the number of its variant, and every pattern of bytes is a value of the rest.
             let one = quote!(usize::from(at.cast::<u8>().read()) < #count);
             (quote!(inline(always)), one, fields.collect())
         }

@@ -30,6 +30,16 @@ impl KeyError {
             KeyError::Bounds => Syndrome::LKEY_BOUNDS,
         }
     }
+
+    /// That of a remote one.
+    pub(super) fn remote_syndrome(self) -> Syndrome {
+        match self {
+            KeyError::Invalid => Syndrome::RKEY_UNKNOWN,
+            KeyError::Domain => Syndrome::RKEY_PD,
+            KeyError::Rights => Syndrome::RKEY_ACCESS,
+            KeyError::Bounds => Syndrome::RKEY_BOUNDS,
+        }
+    }
 }
 
 /// A checked range: key index and offset within the region.

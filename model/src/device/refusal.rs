@@ -110,7 +110,8 @@ impl Device {
     }
 
     /// A WRITE may not touch what it names. The receive WQE that a packet with immediate data is for says so (IB spec
-    /// 11.6.2); the first of several packets does not tell that there will be some.
+    /// 11.6.2); the first of several packets does not tell that there will be some. UC drops the message, and nothing else
+    /// happens.
     #[cold]
     pub(super) fn write_denied(
         &mut self,
@@ -119,13 +120,19 @@ impl Device {
         p: &Packet,
         env: &mut impl Env,
     ) -> Refusal {
-        let immediate = p.count == 1 && p.extra == Extra::Immediate && p.transport != Transport::UC;
-        if !immediate || (!self.qps[q].resp.has_recv.get() && self.take_recv(q, env).is_err()) {
+        if p.count != 1 || p.extra != Extra::Immediate || p.transport == Transport::UC {
             return Refusal::Access;
+        }
+        if !self.qps[q].resp.has_recv.get() {
+            match self.take_recv(q, env) {
+                Ok(()) => {}
+                Err(RecvError::Empty) => return Refusal::Access,
+                Err(error) => return self.recv_failed(q, error, p, env),
+            }
         }
         let mut quiet = *p;
         quiet.extra = Extra::None;
-        self.complete_recv(q, CqeStatus::LOC_ACCESS_ERR, error.syndrome(), true, 0, &quiet, env);
+        self.complete_recv(q, CqeStatus::LOC_ACCESS_ERR, error.remote_syndrome(), true, 0, &quiet, env);
         Refusal::AccessTold
     }
 

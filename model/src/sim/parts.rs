@@ -134,8 +134,8 @@ pub struct PortTime {
     pub paused: Flag,
 }
 
-/// Timing state of a card. What each packet changes is in its first two pages: with many cards in turn, each page takes a
-/// walk through the page tables.
+/// Timing state of a card. What each packet changes is in its first two pages, but for the QPs after the first eight: with many
+/// cards in turn, each page takes a walk through the page tables.
 #[derive(Plain)]
 #[repr(C, align(4096))]
 pub struct CardTime {

@@ -2,7 +2,7 @@
 //! what stays.
 
 use driver::{SendWr, Sge};
-use fpga_regs::{Access, CqeStatus, EventKind, QpState, WqeOpcode};
+use fpga_regs::{Access, CqeStatus, EventKind, QpState, QpType, Syndrome, WqeOpcode};
 use tests::{expect_async, expect_no_event, Cards, Net, Options, Side};
 
 /// The opcodes that name the peer's memory, with a length for each.
@@ -237,24 +237,42 @@ fn a_message_longer_than_the_receive() {
 /// The receive that the immediate data is for says so; of several packets, the first does not tell that there will be some.
 #[test]
 fn immediate_data_to_memory_that_may_not_be_written() {
-    for (length, status) in [(64, CqeStatus::LOC_ACCESS_ERR), (9000, CqeStatus::WR_FLUSH_ERR)] {
+    const LOC_ACCESS_ERR: CqeStatus = CqeStatus::LOC_ACCESS_ERR;
+    const WR_FLUSH_ERR: CqeStatus = CqeStatus::WR_FLUSH_ERR;
+    for (length, receives, status) in
+        [(64, 2, LOC_ACCESS_ERR), (9000, 2, WR_FLUSH_ERR), (64, 0, WR_FLUSH_ERR)]
+    {
         Cards::new().each(small(), |x, y| {
-            y.recv(10, &[]);
-            y.recv(11, &[]);
+            let ids = 10..10 + receives;
+            ids.clone().for_each(|id| y.recv(id, &[]));
             let sge = [x.sge(0, length)];
             let mut wr = x.remote(1, WqeOpcode::WRITE_WITH_IMM, &sge, y, 1024);
             wr.rkey ^= 1;
             x.post(&[wr]);
             x.expect_status(1, CqeStatus::REM_ACCESS_ERR);
-            y.expect_status(10, status);
-            y.expect_flushed([11]);
-            match status {
-                CqeStatus::LOC_ACCESS_ERR => expect_no_event(&y.device),
-                _ => expect_async(&y.device, EventKind::QP_ACCESS_ERR, y.qp.qpn()),
+            if status == LOC_ACCESS_ERR {
+                let wc = y.expect_status(10, status);
+                assert_eq!(wc.vendor_err, u32::from(Syndrome::RKEY_UNKNOWN.0));
+                expect_no_event(&y.device);
+            } else {
+                expect_async(&y.device, EventKind::QP_ACCESS_ERR, y.qp.qpn());
             }
+            y.expect_flushed(ids.skip((status == LOC_ACCESS_ERR).into()));
             assert_eq!((x.state(), y.state()), (QpState::ERR, QpState::ERR));
         });
     }
+    Cards::new().each(Options { qp_type: QpType::UC, ..small() }, |x, y| {
+        y.recv(10, &[]);
+        let sge = [x.sge(0, 64)];
+        let good = x.remote(2, WqeOpcode::WRITE_WITH_IMM, &sge, y, 1024);
+        let mut wrong = x.remote(1, WqeOpcode::WRITE_WITH_IMM, &sge, y, 1024);
+        wrong.rkey ^= 1;
+        x.post(&[wrong, good]);
+        x.expect(1);
+        x.expect(2);
+        y.expect(10);
+        expect_no_event(&y.device);
+    });
 }
 
 #[test]
