@@ -40,8 +40,10 @@ fn a_region_that_nobody_writes_is_mapped_for_reading() {
 #[test]
 fn wrong_arguments() {
     let setup = Setup::new();
-    let mut memory = [0u8; 64];
-    let at = memory.as_mut_ptr();
+    #[repr(align(4096))]
+    struct Page([u8; 64]);
+    let mut memory = Page([0; 64]);
+    let at = memory.0.as_mut_ptr();
     // SAFETY: all are refused.
     let register = |len, va, access| unsafe { setup.pd.reg_mr(at, len, va, access) }.err().unwrap();
     for error in [
