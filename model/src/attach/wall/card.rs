@@ -25,6 +25,13 @@ const YIELD_AFTER: u32 = 256;
 /// The same, after which messages that wait for others to leave with are sent, and what has come from outside is received.
 const SEND_AFTER: u32 = 8;
 
+/// And those after which such a poll waits for the threads in the way of what is pending: to try again costs a core that they
+/// may need, and with many threads that do so it takes each of them long to get one.
+const WAIT_AFTER: u32 = 16 * YIELD_AFTER;
+
+/// How long it does so.
+const A_WAIT: Duration = Duration::from_millis(10);
+
 /// How long a thread that waits for interrupts waits for those who keep it from running what is pending.
 const LONGEST_LOOK: Duration = Duration::from_millis(100);
 
@@ -228,7 +235,10 @@ impl Hints for WallCard {
         }
         if empty_polls % YIELD_AFTER == YIELD_AFTER - 1 {
             if self.runner.has_pending() {
-                self.runner.run_pending();
+                match empty_polls < WAIT_AFTER {
+                    true => self.runner.run_pending(),
+                    false => self.runner.run_pending_within(A_WAIT),
+                }
             }
             if self.runner.segment().keeper_is_late() {
                 self.runner.run_own_timers(self.function.card, |bells| self.function.owns(&bells.owner));

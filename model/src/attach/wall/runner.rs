@@ -350,12 +350,13 @@ impl<S: Borrow<Segment>> Runner<S> {
         }
     }
 
-    /// The same, but waits for those in the way, for at most `patience` each.
+    /// The same, but waits for those in the way, for at most `patience` in all: who waited in vain is the last one next time.
     #[cold]
     pub fn run_pending_within(&self, patience: Duration) {
+        let until = Instant::now() + patience;
         for _ in 0..self.pending.len() {
             let Some(next) = self.pending.pop() else { return };
-            match self.run_within(next, patience) {
+            match self.run_within(next, until) {
                 Some(more) => drop(self.run_again(more)),
                 None => {
                     self.pending.push(next);
@@ -366,16 +367,17 @@ impl<S: Borrow<Segment>> Runner<S> {
         }
     }
 
-    /// `None`: others were in the way for all of `patience`. Who waits for an island does not stop the others.
-    fn run_within(&self, next: Again, patience: Duration) -> Option<Vec<Again>> {
-        let until = Instant::now() + patience;
+    /// `None`: others were in the way `until` then. Who waits for an island does not stop the others.
+    fn run_within(&self, next: Again, until: Instant) -> Option<Vec<Again>> {
         loop {
-            match self.enter(next) {
+            let entry = self.enter(next);
+            let left = until.saturating_duration_since(Instant::now());
+            match entry {
                 Entry::Entered(island) => return Some(self.run_island(island, next.card, next.qp, false)),
-                Entry::Busy if Instant::now() >= until => return None,
-                Entry::Busy => self.segment().wait_outside(self.bells(next.card, next.qp).label(), patience),
+                Entry::Busy if left.is_zero() => return None,
+                Entry::Busy => self.segment().wait_outside(self.bells(next.card, next.qp).label(), left),
                 Entry::Closed => {
-                    let guard = self.segment().lock(patience).ok()?;
+                    let guard = self.segment().lock(left).ok()?;
                     return Some(self.run_with_all(guard, next));
                 }
             }

@@ -1,10 +1,13 @@
 //! What threads in the way of each other do.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use driver::Hints;
 use fpga_regs::{QpState, QpType};
 
+use super::super::card::WallCard;
 use super::super::panic_tests::with_net;
 use super::Runner;
 use crate::segment::{Entry, Label};
@@ -16,8 +19,8 @@ const EARLY: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// With two queue pairs that a datagram once joined, which send each other nothing, and the moment before.
-fn with_joined(work: impl FnOnce(&Runner, &Runner, Label, Instant)) {
-    with_net(1, |a, b| {
+fn with_joined(work: impl FnOnce(&Arc<Runner>, &Arc<Runner>, Label, Instant)) {
+    with_net(2, |a, b| {
         let begin = Instant::now();
         a.control(|world, _| world.void_islands()).unwrap();
         a.control(|world, env| {
@@ -79,5 +82,26 @@ fn a_thread_stopped_in_its_island_is_not_waited_for_each_time() {
         assert!(a.segment().is_valid(joined));
         drop(within);
         a.run_pending();
+    });
+}
+
+/// Of the threads in the way, each needs a core to leave its island.
+#[test]
+fn who_polls_in_vain_for_long_waits_for_the_thread_in_the_way() {
+    const STAY: Duration = Duration::from_millis(200);
+    const MANY: usize = 20_000;
+    with_joined(|a, b, joined, _| {
+        // The queue pairs have no owner.
+        let card = WallCard::open(a.clone(), 1, false).unwrap();
+        let Entry::Entered(within) = b.segment().enter(joined) else { panic!("nobody is in it") };
+        assert!(!a.run_qp(0, QPS[0]), "it is in the way");
+        let polls = std::thread::scope(|scope| {
+            let polls =
+                scope.spawn(|| (0..).take_while(|&empty| (card.relax(empty), a.has_pending()).1).count());
+            std::thread::sleep(STAY);
+            drop(within);
+            polls.join().unwrap()
+        });
+        assert!(polls < MANY, "{polls} polls, each for a core that the other thread may need");
     });
 }
