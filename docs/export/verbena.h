@@ -495,7 +495,7 @@ enum verbena_cqe_status {
     VERBENA_CQE_STATUS_LOC_EEC_OP_ERR = 0x3, /* Not used. */
     VERBENA_CQE_STATUS_LOC_PROT_ERR = 0x4, /* A local key, bound or right was wrong. */
     VERBENA_CQE_STATUS_WR_FLUSH_ERR = 0x5, /* The QP was in error before this request ran. */
-    VERBENA_CQE_STATUS_MW_BIND_ERR = 0x6, /* The window could not be bound. */
+    VERBENA_CQE_STATUS_MW_BIND_ERR = 0x6, /* The window could not be bound, or the key not invalidated. */
     VERBENA_CQE_STATUS_BAD_RESP_ERR = 0x7, /* The peer's answer made no sense. */
     VERBENA_CQE_STATUS_LOC_ACCESS_ERR = 0x8, /* A peer's WRITE with immediate data named memory that it may not write. */
     VERBENA_CQE_STATUS_REM_INV_REQ_ERR = 0x9, /* The peer refused the request as invalid. */

@@ -361,7 +361,7 @@ package verbena_pkg;
     CQE_STATUS_LOC_EEC_OP_ERR = 8'h3, // Not used.
     CQE_STATUS_LOC_PROT_ERR = 8'h4, // A local key, bound or right was wrong.
     CQE_STATUS_WR_FLUSH_ERR = 8'h5, // The QP was in error before this request ran.
-    CQE_STATUS_MW_BIND_ERR = 8'h6, // The window could not be bound.
+    CQE_STATUS_MW_BIND_ERR = 8'h6, // The window could not be bound, or the key not invalidated.
     CQE_STATUS_BAD_RESP_ERR = 8'h7, // The peer's answer made no sense.
     CQE_STATUS_LOC_ACCESS_ERR = 8'h8, // A peer's WRITE with immediate data named memory that it may not write.
     CQE_STATUS_REM_INV_REQ_ERR = 8'h9, // The peer refused the request as invalid.

@@ -43,7 +43,7 @@ open_enum! {
         LOC_PROT_ERR = 4,
         /// The QP was in error before this request ran.
         WR_FLUSH_ERR = 5,
-        /// The window could not be bound.
+        /// The window could not be bound, or the key not invalidated.
         MW_BIND_ERR = 6,
         /// The peer's answer made no sense.
         BAD_RESP_ERR = 7,

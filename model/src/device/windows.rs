@@ -66,7 +66,7 @@ impl Device {
 
     /// LOCAL_INV.
     pub(super) fn invalidate_local(&mut self, q: usize, key: u32) -> Result<(), LocalError> {
-        self.invalidate(q, key).map_err(|syndrome| LocalError { status: CqeStatus::LOC_QP_OP_ERR, syndrome })
+        self.invalidate(q, key).map_err(bind_error)
     }
 
     /// What LOCAL_INV, or the peer's SEND_WITH_INV, asks for.

@@ -316,7 +316,7 @@ fn a_window_of_type_1_is_bound_again_as_it_is_and_invalidated_by_a_bind_only() {
         assert_eq!(access(x, WqeOpcode::WRITE, first, base), NO);
         again(x, y);
         y.post(&[SendWr { imm: second, ..y.wr(7, WqeOpcode::LOCAL_INV, &[]) }]);
-        assert_eq!(y.wait().status, CqeStatus::LOC_QP_OP_ERR);
+        assert_eq!(y.wait().status, CqeStatus::MW_BIND_ERR);
         again(x, y);
         assert_eq!(access(x, WqeOpcode::READ, second, base + 100), OK);
         let third = bind(y, second, &y.mr, base, 0, Access::REMOTE_READ);
