@@ -214,7 +214,12 @@ impl Sender {
 
     fn by(net: &StockNet, port: &str, frames: &[Vec<u8>]) -> Sender {
         let pcap = Pcap::new();
-        let testpmd = Testpmd::start(net, &[&pcap.reader(frames), port], &["-i"]);
+        let mut testpmd = Testpmd::start(net, &[&pcap.reader(frames), port], &["-i"]);
+        // It drops what the port does not take at once, where the receiver was kept from its core: it is to wait for up to 5 s.
+        testpmd.does_saying(
+            "set fwd io retry\nset burst tx delay 100 retry 50000",
+            &["Set io packet forwarding mode with retry"],
+        );
         Sender { testpmd, frames: frames.len(), sent: 0, _pcap: pcap }
     }
 
