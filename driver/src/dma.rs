@@ -144,8 +144,8 @@ impl<C: Card> Drop for Dma<C> {
 
 /// Bytes of a record: a cache line, so that two queues never share one.
 const RECORD: usize = 64;
-/// Bytes of a page of records, or of what is lent.
-const PAGE: usize = 4096;
+/// Bytes of a page, as of records, or of what is lent.
+pub(crate) const PAGE: usize = 4096;
 
 /// Hands out 32-bit records in DMA memory; pages are freed with the pool.
 pub(crate) struct Records<C: Card> {

@@ -9,7 +9,7 @@ use fpga_regs::{Access, AdminOpcode, Command, MrAttrMask, MrContext, MrMode};
 use crate::card::Card;
 use crate::device::Device;
 use crate::dm::Dm;
-use crate::dma::Dma;
+use crate::dma::{Dma, PAGE};
 use crate::error::{refuse_if, within, Error, Result};
 use crate::lock;
 use crate::pd::Pd;
@@ -123,13 +123,11 @@ impl<C: Card> Pd<C> {
         let context = self.context(len as u64, wire_va, access);
         if on_demand {
             self.dev.need(FeatureSet::ON_DEMAND, "on-demand paging")?;
+            let context = context.with_mode(MrMode::ON_DEMAND).with_iova(addr as u64);
+            return Ok((context, Memory::Unmapped));
         }
         if len == 0 {
             return Ok((context.with_mode(MrMode::DIRECT), Memory::Unmapped));
-        }
-        if on_demand {
-            let context = context.with_mode(MrMode::ON_DEMAND).with_iova(addr as u64);
-            return Ok((context, Memory::Unmapped));
         }
         let writable = access.intersects(Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC);
         let iova = self.dev.card().map(addr, len, writable)?;
@@ -147,9 +145,7 @@ impl<C: Card> Pd<C> {
         wire_va: u64,
         access: Access,
     ) -> Result<Arc<Mr<C>>> {
-        if list.length == 0 {
-            return Err(Error::invalid("pages of a memory region hold at least one byte"));
-        }
+        refuse_if(list.length == 0, "pages of a memory region hold at least one byte")?;
         self.check_range(list.length, wire_va, access)?;
         within("bytes of a memory region", list.length, self.dev.limits().max_mr_size())?;
         self.check_pages(list)?;
@@ -172,9 +168,8 @@ impl<C: Card> Pd<C> {
             within("bytes of a memory region", region.len as u64, self.dev.limits().max_mr_size())?;
         }
         // As in Linux, which wants a page that the region touches.
-        if region.len == 0 && (region.addr as usize) % 4096 == 0 {
-            return Err(Error::invalid("a memory region without bytes begins within a page"));
-        }
+        let nothing = region.len == 0 && (region.addr as usize) % PAGE == 0;
+        refuse_if(nothing, "a memory region without bytes begins within a page")?;
         self.check_range(region.len as u64, region.wire_va, region.access)
     }
 
