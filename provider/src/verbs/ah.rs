@@ -8,8 +8,9 @@ use driver::{Ah as DriverAh, AhAttr};
 use rdma_sys::*;
 
 use super::card;
-use super::end::end;
+use super::context::Context;
 use super::errno::object;
+use super::object::Object;
 use super::pd::Pd;
 
 #[repr(C)]
@@ -19,6 +20,8 @@ struct Ah {
     /// As long as there is an address handle, its domain stays.
     _pd: Arc<card::Pd>,
 }
+
+impl Object for Ah {}
 
 /// The driver's part of an address handle.
 ///
@@ -77,7 +80,9 @@ pub unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *
         let (context, driver_pd, attr) = unsafe { ((*pd).context, &Pd::of(pd).driver, &*attr) };
         let driver = driver_pd.create_ah(&attr_of(attr))?;
         let ibv = ibv_ah { context, pd, handle: 0 };
-        Ok(Box::into_raw(Box::new(Ah { ibv, driver, _pd: driver_pd.clone() })).cast())
+        // SAFETY: an open context.
+        let objects = &unsafe { Context::of(context) }.objects;
+        Ok(objects.add(Ah { ibv, driver, _pd: driver_pd.clone() }).cast())
     })
 }
 
@@ -87,7 +92,7 @@ pub unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *
 /// Called by libibverbs with a live address handle.
 pub unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
     // SAFETY: comes from create_ah. Posted work requests hold a copy of what they need.
-    unsafe { end(ah.cast::<Ah>(), || Ok(())) }
+    unsafe { Context::of((*ah).context).objects.end(ah.cast::<Ah>(), || Ok(())) }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::ffi::CStr;
 use std::mem::offset_of;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::ptr::null_mut;
 use std::sync::Arc;
 
 use rdma_sys::ibv_context;
@@ -13,6 +14,7 @@ use super::card::{Card, Device};
 use super::errno::{set_errno, Errno, Result};
 use super::events::Events;
 use super::fork;
+use super::object::Objects;
 use super::prefetch::OnDemand;
 use crate::abi::libibverbs::{Libibverbs, CONTEXT_ROOM};
 use crate::abi::write_hook;
@@ -59,6 +61,8 @@ pub struct Context {
     pub generation: u32,
     /// Its events.
     pub events: Events,
+    /// What its program has created in it.
+    pub objects: Objects,
     /// Its memory that is found on demand.
     pub on_demand: OnDemand,
 }
@@ -93,7 +97,8 @@ impl Context {
         events.watch().map_err(|error| (error, "no thread for events".into()))?;
         let (on_demand, generation) = (OnDemand::default(), fork::generation());
         let memory_bytes = device.memory_bytes();
-        Ok((Self { library, device, memory_bytes, place, generation, events, on_demand }, async_fd))
+        let objects = Objects::none(generation);
+        Ok((Self { library, device, memory_bytes, place, generation, events, objects, on_demand }, async_fd))
     }
 }
 
@@ -107,7 +112,7 @@ fn open_device((dir, card): &(PathBuf, u32)) -> Opened<Arc<Device>> {
     Ok(device)
 }
 
-/// `ibv_close_device`.
+/// `ibv_close_device`. As in Linux, what the program has not destroyed ends here, too.
 ///
 /// # Safety
 /// Called by libibverbs with an open context that is no longer in use.
@@ -119,12 +124,20 @@ pub unsafe extern "C" fn free_context(context: *mut ibv_context) {
             let whole = VContext::whole(context);
             write_hook::forget((*context).cmd_fd);
             fork::closing(context);
-            let open = Box::from_raw((*whole).open);
+            let open = Box::from_raw(std::mem::replace(&mut (*whole).open, null_mut()));
             open.events.stop();
-            let library = open.library;
+            let (library, left) = (open.library, open.objects.abandon(&open.device));
             drop(open);
-            library.uninit_context(context);
-            libc::free(whole.cast());
+            if !left {
+                library.uninit_context(context);
+                libc::free(whole.cast());
+                return;
+            }
+            // Through what it still has pointers to the program comes to the context: that stays, and refuses.
+            library.set_ops(context, &fork::REFUSED);
+            for fd in [&mut (*context).cmd_fd, &mut (*context).async_fd] {
+                libc::close(std::mem::replace(fd, -1));
+            }
         }
     })
     .map_err(|_| Errno::EIO);

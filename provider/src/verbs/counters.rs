@@ -11,8 +11,8 @@ use rdma_sys::*;
 
 use super::card;
 use super::context::Context;
-use super::end::end;
 use super::errno::{object, status, Errno, Result};
+use super::object::Object;
 
 /// A set of counters, which a program reads at once.
 #[repr(C)]
@@ -20,6 +20,8 @@ struct Counters {
     ibv: ibv_counters,
     counted: Arc<Counted>,
 }
+
+impl Object for Counters {}
 
 /// What the rules count that name a set of counters: their sum, as the kernel's drivers have it.
 #[derive(Default)]
@@ -82,7 +84,7 @@ pub unsafe extern "C" fn create_counters(
         Errno::EOPNOTSUPP
             .when(asked != 0 || !open.device_here()?.features().contains(FeatureSet::FLOW_COUNT))?;
         let ibv = ibv_counters { context };
-        Ok(Box::into_raw(Box::new(Counters { ibv, counted: Arc::default() })).cast())
+        Ok(open.objects.add(Counters { ibv, counted: Arc::default() }).cast())
     })
 }
 
@@ -93,9 +95,8 @@ pub unsafe extern "C" fn create_counters(
 pub unsafe extern "C" fn destroy_counters(counters: *mut ibv_counters) -> c_int {
     // SAFETY: live counters.
     unsafe {
-        end(counters.cast::<Counters>(), || match Counted::of(counters)?.lock().flows.is_empty() {
-            true => Ok(()),
-            false => Err(Errno(libc::EBUSY)),
+        Context::of((*counters).context).objects.end(counters.cast::<Counters>(), || {
+            Errno(libc::EBUSY).when(!Counted::of(counters)?.lock().flows.is_empty())
         })
     }
 }

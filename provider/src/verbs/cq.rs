@@ -7,14 +7,13 @@ use std::sync::Arc;
 use driver::{CqOptions, Wc, WcFlags};
 use rdma_sys::*;
 
+use super::acknowledged::{acknowledged, Acknowledged};
 use super::card;
 use super::context::Context;
-use super::cq_ex::Cursor;
-use super::end::{acknowledged, end, Acknowledged};
 use super::errno::{count, object, status, Errno, Result};
 use super::event_state::Kind;
-use super::object::found_by;
-use super::timeline;
+use super::object::{found_by, Object};
+use super::{cq_ex, timeline};
 use crate::abi::private::verbs_cq;
 
 /// A completion queue.
@@ -25,10 +24,16 @@ pub struct Cq {
     /// The driver's.
     pub driver: Arc<card::Cq>,
     /// The state of `ibv_start_poll` and its companions.
-    pub cursor: Cursor,
+    pub cursor: cq_ex::Cursor,
 }
 
 found_by!(Cq, verbs: ibv_cq);
+
+impl Object for Cq {
+    fn shut(&mut self) {
+        cq_ex::shut(&mut self.verbs.cq_ex);
+    }
+}
 
 impl Cq {
     /// A completion queue with everything that plain and extended ones share.
@@ -52,8 +57,8 @@ impl Cq {
         verbs.cq_ex.handle = driver.cqn();
         verbs.cq_ex.cqe = driver.entries() as c_int;
         let cqn = driver.cqn();
-        let cq = Cq { verbs, driver, cursor: Cursor::default() };
-        open.events.add(Kind::Cq, cqn, cq, |cq| cq, channel_fd)
+        let cq = Cq { verbs, driver, cursor: cq_ex::Cursor::default() };
+        open.events.add(Kind::Cq, cqn, channel_fd, || open.objects.add(cq))
     }
 }
 
@@ -84,9 +89,10 @@ pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
     unsafe {
         let completions = Some(&raw const (*cq).comp_events_completed);
         let acknowledged = Acknowledged { completions, ..acknowledged!(cq, async_events_completed) };
-        end(cq.cast::<Cq>(), || {
-            let (this, events) = (Cq::of(cq), &Context::of((*cq).context).events);
-            events.destroy(Kind::Cq, this.driver.cqn(), &acknowledged, || this.driver.destroy())
+        let open = Context::of((*cq).context);
+        open.objects.end(cq.cast::<Cq>(), || {
+            let this = Cq::of(cq);
+            open.events.destroy(Kind::Cq, this.driver.cqn(), &acknowledged, || this.driver.destroy())
         })
     }
 }

@@ -148,6 +148,18 @@ fn fill(cq: &mut ibv_cq_ex) {
     cq.read_completion_wallclock_ns = Some(read_completion_wallclock_ns);
 }
 
+/// The context is closed: polls refuse.
+pub fn shut(cq: &mut ibv_cq_ex) {
+    unsafe extern "C" fn start(_: *mut ibv_cq_ex, _: *mut ibv_poll_cq_attr) -> c_int {
+        fork::refuse()
+    }
+    unsafe extern "C" fn next(_: *mut ibv_cq_ex) -> c_int {
+        fork::refuse()
+    }
+    cq.start_poll = Some(start);
+    cq.next_poll = Some(next);
+}
+
 /// # Safety
 /// `cq` must be live, and its cursor held by this thread.
 unsafe fn advance(cq: *mut ibv_cq_ex) -> Result<()> {

@@ -9,10 +9,10 @@ use rdma_sys::{ibv_alloc_dm_attr, ibv_context, ibv_dm, ibv_mr, ibv_pd};
 
 use super::card;
 use super::context::Context;
-use super::end::end;
 use super::errno::{object, status, Errno, Result};
 use super::fork;
-use super::mr::{access_of, boxed, TYPE_NULL_MR};
+use super::mr::{access_of, add, TYPE_NULL_MR};
+use super::object::Object;
 use super::pd::Pd;
 
 /// A part of the card's own memory.
@@ -22,6 +22,12 @@ struct Dm {
     driver: Arc<card::Dm>,
     /// Of the process that has it.
     generation: u32,
+}
+
+impl Object for Dm {
+    fn shut(&mut self) {
+        self.generation = fork::NEVER;
+    }
 }
 
 /// # Safety
@@ -48,7 +54,7 @@ pub unsafe extern "C" fn alloc_dm(context: *mut ibv_context, attr: *mut ibv_allo
         let driver = open.device_here()?.alloc_dm(attr.length as u64, attr.log_align_req)?;
         let (memcpy_to_dm, memcpy_from_dm) = (Some(write as _), Some(read as _));
         let ibv = ibv_dm { context, memcpy_to_dm, memcpy_from_dm, comp_mask: 0, handle: 0 };
-        Ok(Box::into_raw(Box::new(Dm { ibv, driver, generation: fork::generation() })).cast())
+        Ok(open.objects.add(Dm { ibv, driver, generation: fork::generation() }).cast())
     })
 }
 
@@ -58,7 +64,7 @@ pub unsafe extern "C" fn alloc_dm(context: *mut ibv_context, attr: *mut ibv_allo
 /// Called by a program with a live part.
 pub unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
     // SAFETY: a live part.
-    unsafe { end(dm.cast::<Dm>(), || Ok(driver_of(dm)?.destroy()?)) }
+    unsafe { Context::of((*dm).context).objects.end(dm.cast::<Dm>(), || Ok(driver_of(dm)?.destroy()?)) }
 }
 
 /// `ibv_reg_dm_mr`: EINVAL unless it is zero-based.
@@ -78,7 +84,7 @@ pub unsafe extern "C" fn reg_dm_mr(
         // SAFETY: live objects.
         unsafe {
             let driver = Pd::of(pd).driver.reg_dm(driver_of(dm)?, offset, length as u64, rights)?;
-            Ok(boxed(pd, driver, TYPE_NULL_MR, access as c_int))
+            Ok(add(pd, driver, TYPE_NULL_MR, access as c_int))
         }
     })
 }

@@ -17,8 +17,8 @@ use std::time::Duration;
 use driver::Event;
 use model::attach::Follower;
 
+use super::acknowledged::Acknowledged;
 use super::card::{wake_events, Device};
-use super::end::Acknowledged;
 use super::errno::{Errno, Result};
 use super::event_pipe::{Aside, EventPipe};
 use super::event_state::{Kind, Object, Sent, State};
@@ -62,20 +62,19 @@ impl Events {
         Ok(rx.into_raw_fd())
     }
 
-    /// Gives a new verbs object its place in memory: `handle` says which address the program knows it by. From now on
-    /// it gets its events. After a failure the object is dropped.
-    pub fn add<T, H>(
+    /// Has a new verbs object made, by `make`, which returns the address that the program knows it by. From now on it
+    /// gets its events.
+    pub fn add<H>(
         &self,
         kind: Kind,
         number: u32,
-        object: T,
-        handle: impl FnOnce(*mut T) -> *mut H,
         channel: Option<RawFd>,
+        make: impl FnOnce() -> *mut H,
     ) -> Result<*mut H> {
         self.start()?;
         let mut state = self.shared.lock();
         Errno::EINVAL.when(channel.is_some_and(|fd| !state.channels.contains_key(&fd)))?;
-        let handle = handle(Box::into_raw(Box::new(object)));
+        let handle = make();
         let object = Object { handle: handle as u64, channel, sent: Sent::default(), held: None };
         state.attach(kind, number, object);
         Ok(handle)

@@ -9,9 +9,10 @@ use fpga_regs::{FlowContext, FlowKind};
 use rdma_sys::*;
 
 use super::card;
+use super::context::Context;
 use super::counters::Counted;
-use super::end::end;
 use super::errno::{object, Errno, Result};
+use super::object::Object;
 use super::qp::Qp;
 
 const DONT_TRAP: u32 = ibv_flow_flags::IBV_FLOW_ATTR_FLAGS_DONT_TRAP.0;
@@ -28,6 +29,8 @@ struct Flow {
     /// Where it counts.
     counted: Option<Arc<Counted>>,
 }
+
+impl Object for Flow {}
 
 /// What all specifications begin with.
 #[repr(C)]
@@ -215,10 +218,12 @@ pub unsafe extern "C" fn create_flow(qp: *mut ibv_qp, attr: *mut ibv_flow_attr) 
     object(|| {
         // SAFETY: as the caller promises.
         let ((rule, counted), qp, context) = unsafe { (rule_of(attr)?, Qp::of(qp), (*qp).context) };
+        // SAFETY: an open context.
+        let objects = &unsafe { Context::of(context) }.objects;
         let driver = Arc::new(qp.driver.create_flow(&rule)?);
         counted.iter().for_each(|counted| counted.begin(&driver));
         let ibv = ibv_flow { comp_mask: 0, context, handle: 0 };
-        Ok(Box::into_raw(Box::new(Flow { ibv, driver, counted })).cast())
+        Ok(objects.add(Flow { ibv, driver, counted }).cast())
     })
 }
 
@@ -227,12 +232,12 @@ pub unsafe extern "C" fn create_flow(qp: *mut ibv_qp, attr: *mut ibv_flow_attr) 
 /// # Safety
 /// Called by a program with a live rule.
 pub unsafe extern "C" fn destroy_flow(flow: *mut ibv_flow) -> c_int {
-    let flow = flow.cast::<Flow>();
+    let this = flow.cast::<Flow>();
     // SAFETY: a live rule; `ibv` is the first field.
     unsafe {
-        end(flow, || match &(*flow).counted {
-            Some(counted) => counted.end(&(*flow).driver),
-            None => Ok((*flow).driver.destroy()?),
+        Context::of((*flow).context).objects.end(this, || match &(*this).counted {
+            Some(counted) => counted.end(&(*this).driver),
+            None => Ok((*this).driver.destroy()?),
         })
     }
 }

@@ -1,4 +1,5 @@
-//! Contexts in a forked child: they refuse what needs the parent's card.
+//! Contexts in a forked child: they refuse what needs the parent's card, as does a closed one that the program still has
+//! pointers to.
 //!
 //! The card belongs to the parent, whose rings and doorbells the child has mapped too. So the child
 //! of a fork gets operations that fail with EIO in every context that it inherited (all but a few, see `ops`), and may open the
@@ -32,6 +33,9 @@ thread_local! {
     /// The locks on CONTEXTS and on the descriptors of contexts while this thread forks.
     static HELD: RefCell<Option<Locks>> = const { RefCell::new(None) };
 }
+
+/// No process is of this [`generation`].
+pub const NEVER: u32 = u32::MAX;
 
 /// Counts the forks that led to this process.
 #[inline]
@@ -84,7 +88,9 @@ unsafe extern "C" fn child() {
 pub fn refuse() -> c_int {
     static SAID: AtomicU32 = AtomicU32::new(0);
     if SAID.swap(generation(), Ordering::Relaxed) != generation() {
-        model::tell!("verbena: a device opened before fork() does not work in the child: open it again");
+        model::tell!(
+            "verbena: a device that was opened before fork(), or is closed, does not work: open it again"
+        );
     }
     set_errno(Errno::EIO);
     libc::EIO

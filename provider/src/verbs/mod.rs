@@ -17,11 +17,13 @@
 //! | [`post`] | `ibv_post_send` and `ibv_post_recv`: the data path |
 //! | `qp_ex`, `wr_builder` | the `ibv_wr_*` calls, and the chain that they build |
 //! | `events`, `event_state`, `event_pipe` | the event thread, what an event is about, the pipes that programs read |
+//! | `acknowledged` | which events of an object its program has acknowledged |
 //! | `timeline` | simulated time: answers to the clock library |
-//! | `object`, `end` | the objects of pointers that programs have; how they end |
+//! | `object` | the objects of pointers that programs have; how they end, at the latest with their context |
 //! | `fork` | what a forked child finds |
 //! | `errno` | errors, and the wall against panics |
 
+pub mod acknowledged;
 pub mod ah;
 pub mod bind;
 pub mod card;
@@ -31,7 +33,6 @@ pub mod cq;
 pub mod cq_ex;
 pub mod device;
 pub mod dm;
-pub mod end;
 pub mod errno;
 pub mod event_pipe;
 pub mod event_state;

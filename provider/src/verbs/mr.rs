@@ -10,8 +10,8 @@ use rdma_sys::{ibv_access_flags, ibv_mr, ibv_pd, ibv_rereg_mr_flags, ibv_sge};
 
 use super::card;
 use super::context::Context;
-use super::end::end;
 use super::errno::{object, status, Errno, Result};
+use super::object::Object;
 use super::pd::Pd;
 use super::prefetch::{self, Advice};
 use crate::abi::private::verbs_mr;
@@ -26,6 +26,8 @@ struct Mr {
     verbs: verbs_mr,
     driver: Arc<card::Mr>,
 }
+
+impl Object for Mr {}
 
 const ON_DEMAND: c_int = ibv_access_flags::IBV_ACCESS_ON_DEMAND.0 as c_int;
 
@@ -52,13 +54,13 @@ fn region_of(addr: *mut c_void, len: usize, wire_va: u64, flags: c_int) -> Resul
 ///
 /// # Safety
 /// `pd` must be a live protection domain.
-pub unsafe fn boxed(pd: *mut ibv_pd, driver: Arc<card::Mr>, mr_type: c_int, access: c_int) -> *mut ibv_mr {
+pub unsafe fn add(pd: *mut ibv_pd, driver: Arc<card::Mr>, mr_type: c_int, access: c_int) -> *mut ibv_mr {
     let (addr, length) = (driver.addr() as *mut c_void, driver.length() as usize);
     let (lkey, rkey) = (driver.lkey(), driver.rkey());
     // SAFETY: as the caller promises.
-    let context = unsafe { (*pd).context };
+    let (context, objects) = unsafe { ((*pd).context, &Context::of((*pd).context).objects) };
     let ibv_mr = ibv_mr { context, pd, addr, length, handle: lkey, lkey, rkey };
-    Box::into_raw(Box::new(Mr { verbs: verbs_mr { ibv_mr, mr_type, access }, driver })).cast()
+    objects.add(Mr { verbs: verbs_mr { ibv_mr, mr_type, access }, driver }).cast()
 }
 
 /// A region's type and access flags.
@@ -88,7 +90,7 @@ pub unsafe extern "C" fn reg_mr(
         let (driver, context) = unsafe { (Pd::of(pd).driver.register(&region)?, Context::of((*pd).context)) };
         context.on_demand.note(&driver, region.on_demand);
         // SAFETY: as above.
-        Ok(unsafe { boxed(pd, driver, TYPE_MR, access) })
+        Ok(unsafe { add(pd, driver, TYPE_MR, access) })
     })
 }
 
@@ -98,7 +100,7 @@ pub unsafe extern "C" fn reg_mr(
 /// Called by a program with a live protection domain.
 pub unsafe extern "C" fn alloc_null_mr(pd: *mut ibv_pd) -> *mut ibv_mr {
     // SAFETY: a live protection domain.
-    object(|| unsafe { Ok(boxed(pd, Pd::of(pd).driver.alloc_null_mr()?, TYPE_NULL_MR, 0)) })
+    object(|| unsafe { Ok(add(pd, Pd::of(pd).driver.alloc_null_mr()?, TYPE_NULL_MR, 0)) })
 }
 
 /// `ibv_rereg_mr`, which keeps the keys: EBUSY while a window is bound to it. After a failure it is as before.
@@ -144,9 +146,10 @@ pub unsafe extern "C" fn dereg_mr(mr: *mut verbs_mr) -> c_int {
     let mr = mr.cast::<Mr>();
     // SAFETY: a live memory region.
     unsafe {
-        end(mr, || {
+        let open = Context::of((*mr).verbs.ibv_mr.context);
+        open.objects.end(mr, || {
             (*mr).driver.destroy()?;
-            Context::of((*mr).verbs.ibv_mr.context).on_demand.note(&(*mr).driver, false);
+            open.on_demand.note(&(*mr).driver, false);
             Ok(())
         })
     }

@@ -10,15 +10,21 @@ use fpga_regs::Access;
 use rdma_sys::{ibv_mw, ibv_mw_bind_info, ibv_mw_type, ibv_pd};
 
 use super::card;
-use super::end::end;
+use super::context::Context;
 use super::errno::{object, Errno, Result};
 use super::mr::access_of;
+use super::object::Object;
 use super::pd::Pd;
 
 #[repr(C)]
 struct Mw {
     ibv: ibv_mw,
     driver: Arc<card::Mw>,
+}
+
+impl Object for Mw {
+    /// One that is bound keeps its region.
+    const FIRST: bool = true;
 }
 
 /// `ibv_alloc_mw`.
@@ -34,15 +40,10 @@ pub unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type::Type) -> *
         };
         // SAFETY: a live protection domain.
         let driver = unsafe { Pd::of(pd) }.driver.alloc_mw(type2)?;
-        let ibv = ibv_mw {
-            // SAFETY: a live protection domain.
-            context: unsafe { (*pd).context },
-            pd,
-            rkey: driver.rkey(),
-            handle: driver.rkey(),
-            type_: kind,
-        };
-        Ok(Box::into_raw(Box::new(Mw { ibv, driver })).cast())
+        // SAFETY: a live protection domain.
+        let (context, objects) = unsafe { ((*pd).context, &Context::of((*pd).context).objects) };
+        let ibv = ibv_mw { context, pd, rkey: driver.rkey(), handle: driver.rkey(), type_: kind };
+        Ok(objects.add(Mw { ibv, driver }).cast())
     })
 }
 
@@ -51,9 +52,9 @@ pub unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type::Type) -> *
 /// # Safety
 /// Called by a program with a live window.
 pub unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
-    let mw = mw.cast::<Mw>();
+    let this = mw.cast::<Mw>();
     // SAFETY: a live window.
-    unsafe { end(mw, || Ok((*mw).driver.destroy()?)) }
+    unsafe { Context::of((*mw).context).objects.end(this, || Ok((*this).driver.destroy()?)) }
 }
 
 /// The key that a bind gives a window: its index stays, only the low 8 bits are the program's to choose.

@@ -10,19 +10,22 @@ use std::sync::Arc;
 use driver::{CardError, Lender};
 use rdma_sys::*;
 
-use super::errno::{object, status, Errno};
+use super::context::Context;
+use super::errno::{object, Errno};
+use super::object::{found_by, Object};
 use super::pd::Pd;
 
 /// A thread domain.
 #[repr(C)]
-pub struct Td {
+struct Td {
     ibv: ibv_td,
+    /// The parent domains that have it hold this, too.
+    held: Arc<()>,
 }
 
-// SAFETY: only the pointer to the context, which programs use with any thread.
-unsafe impl Send for Td {}
-// SAFETY: as above.
-unsafe impl Sync for Td {}
+found_by!(Td, ibv: ibv_td);
+
+impl Object for Td {}
 
 /// `ibv_alloc_td`.
 ///
@@ -34,7 +37,9 @@ pub unsafe extern "C" fn alloc_td(context: *mut ibv_context, attr: *mut ibv_td_i
         if unsafe { attr.as_ref() }.is_some_and(|attr| attr.comp_mask != 0) {
             return Err(Errno::EINVAL);
         }
-        Ok(Arc::into_raw(Arc::new(Td { ibv: ibv_td { context } })).cast_mut().cast())
+        // SAFETY: an open context.
+        let objects = &unsafe { Context::of(context) }.objects;
+        Ok(objects.add(Td { ibv: ibv_td { context }, held: Arc::default() }).cast())
     })
 }
 
@@ -43,15 +48,12 @@ pub unsafe extern "C" fn alloc_td(context: *mut ibv_context, attr: *mut ibv_td_i
 /// # Safety
 /// Called by a program with a live thread domain.
 pub unsafe extern "C" fn dealloc_td(td: *mut ibv_td) -> c_int {
-    status(|| {
-        // SAFETY: a live thread domain; forgotten again where it stays.
-        let td = unsafe { Arc::from_raw(td.cast::<Td>().cast_const()) };
-        if Arc::strong_count(&td) > 1 {
-            let _ = Arc::into_raw(td);
-            return Err(Errno(libc::EBUSY));
-        }
-        Ok(())
-    })
+    // SAFETY: a live thread domain.
+    unsafe {
+        Context::of((*td).context)
+            .objects
+            .end(td.cast::<Td>(), || Errno(libc::EBUSY).when(Arc::strong_count(&Td::of(td).held) > 1))
+    }
 }
 
 /// The functions of a parent domain that give memory.
@@ -126,20 +128,13 @@ pub unsafe extern "C" fn alloc_parent_domain(
             }
             false => None,
         };
-        let td = match td.is_null() {
-            true => None,
-            false => {
-                // SAFETY: a live thread domain, which stays with the program.
-                unsafe {
-                    Arc::increment_strong_count(td.cast::<Td>().cast_const());
-                    Some(Arc::from_raw(td.cast::<Td>().cast_const()))
-                }
-            }
-        };
+        // SAFETY: null, or a live thread domain.
+        let td = (!td.is_null()).then(|| unsafe { Td::of(td) }.held.clone());
         // SAFETY: a live protection domain.
         let root = unsafe { &Pd::of(pd).driver };
         let driver = root.handle(allocator.clone().map(|allocator| allocator as Arc<dyn Lender>));
-        let parent = Pd::boxed(context, driver, Some(td));
+        // SAFETY: an open context.
+        let parent = unsafe { Pd::add(context, driver, Some(td)) };
         if let Some(allocator) = allocator {
             allocator.pd.store(parent, Ordering::Relaxed);
         }

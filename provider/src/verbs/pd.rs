@@ -8,10 +8,8 @@ use rdma_sys::{ibv_context, ibv_pd};
 
 use super::card;
 use super::context::Context;
-use super::end::end;
 use super::errno::{object, Errno};
-use super::object::found_by;
-use super::parent_domain::Td;
+use super::object::{found_by, Object};
 
 /// A protection domain, or a parent domain.
 #[repr(C)]
@@ -19,21 +17,27 @@ pub struct Pd {
     ibv: ibv_pd,
     /// The driver's.
     pub driver: Arc<card::Pd>,
-    /// It is a parent domain, whose objects are not used by several threads at a time if it has a thread domain.
-    pub parent: Option<Option<Arc<Td>>>,
+    /// It is a parent domain, whose objects are not used by several threads at a time if it has (and holds) a thread domain.
+    pub parent: Option<Option<Arc<()>>>,
 }
 
 found_by!(Pd, ibv: ibv_pd);
 
+impl Object for Pd {}
+
 impl Pd {
     /// Gives it its place in memory.
-    pub fn boxed(
+    ///
+    /// # Safety
+    /// `context` must be open.
+    pub unsafe fn add(
         context: *mut ibv_context,
         driver: Arc<card::Pd>,
-        parent: Option<Option<Arc<Td>>>,
+        parent: Option<Option<Arc<()>>>,
     ) -> *mut ibv_pd {
         let ibv = ibv_pd { context, handle: driver.pdn() };
-        Box::into_raw(Box::new(Pd { ibv, driver, parent })).cast()
+        // SAFETY: as the caller promises.
+        unsafe { Context::of(context) }.objects.add(Pd { ibv, driver, parent }).cast()
     }
 }
 
@@ -44,8 +48,7 @@ impl Pd {
 pub unsafe extern "C" fn alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     object(|| {
         // SAFETY: an open context.
-        let driver = unsafe { Context::of(context) }.device.alloc_pd()?;
-        Ok(Pd::boxed(context, driver, None))
+        unsafe { Ok(Pd::add(context, Context::of(context).device.alloc_pd()?, None)) }
     })
 }
 
@@ -56,7 +59,7 @@ pub unsafe extern "C" fn alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
 pub unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
     // SAFETY: a live protection domain.
     unsafe {
-        end(pd.cast::<Pd>(), || {
+        Context::of((*pd).context).objects.end(pd.cast::<Pd>(), || {
             let driver = &Pd::of(pd).driver;
             match driver.in_use() {
                 true => Err(Errno(libc::EBUSY)),

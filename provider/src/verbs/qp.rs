@@ -10,17 +10,18 @@ use driver::{Offloads, QpCaps, QpInit};
 use fpga_regs::{QpType, MAX_TSO_HEADER};
 use rdma_sys::*;
 
+use super::acknowledged::acknowledged;
 use super::card;
 use super::context::Context;
 use super::cq::Cq;
 use super::device::VENDOR_ID;
-use super::end::{acknowledged, end};
 use super::errno::{object, status, Errno, Result};
 use super::event_state::Kind;
+use super::object::Object;
 use super::pd::Pd;
-use super::qp_ex;
 use super::srq::Srq;
 use super::wr_builder::Builder;
+use super::{fork, qp_ex};
 use crate::abi::private::verbs_qp;
 
 /// A queue pair.
@@ -47,10 +48,18 @@ impl Qp {
         unsafe { &*Self::whole(qp) }
     }
 
-    /// As [`of`](Self::of), to be given to [`Box::from_raw`].
+    /// As [`of`](Self::of), to be given to [`Objects::end`](super::object::Objects::end).
     fn whole(qp: *mut ibv_qp) -> *mut Self {
         // `verbs` begins with the ibv_qp.
         qp.wrapping_byte_sub(offset_of!(Self, verbs)).cast()
+    }
+}
+
+impl Object for Qp {
+    fn shut(&mut self) {
+        // A chain that was not completed has the lock of the send queue.
+        let builder = self.builder.get_mut();
+        (builder.post, builder.generation) = (None, fork::NEVER);
     }
 }
 
@@ -161,8 +170,9 @@ pub unsafe fn add(context: *mut ibv_context, verbs: verbs_qp, driver: Arc<card::
     let builder = UnsafeCell::new(Builder::default());
     let qp = Qp { driver, verbs, builder, groups: Mutex::default() };
     // SAFETY: as the caller promises.
-    let events = &unsafe { Context::of(context) }.events;
-    events.add(Kind::Qp, number, qp, |qp| qp.wrapping_byte_add(offset_of!(Qp, verbs)).cast(), None)
+    let open = unsafe { Context::of(context) };
+    let place = || open.objects.add(qp).wrapping_byte_add(offset_of!(Qp, verbs)).cast();
+    open.events.add(Kind::Qp, number, None, place)
 }
 
 /// `ibv_create_qp`; the granted sizes go back into `attr`.
@@ -233,11 +243,12 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
     // SAFETY: a live queue pair.
     unsafe {
         let acknowledged = acknowledged!(qp, events_completed);
-        end(Qp::whole(qp), || {
-            let (this, events) = (Qp::of(qp), &Context::of((*qp).context).events);
+        let open = Context::of((*qp).context);
+        open.objects.end(Qp::whole(qp), || {
+            let this = Qp::of(qp);
             Errno(libc::EBUSY)
                 .when(!this.groups.lock().unwrap_or_else(PoisonError::into_inner).is_empty())?;
-            events.destroy(Kind::Qp, this.driver.qpn(), &acknowledged, || this.driver.destroy())
+            open.events.destroy(Kind::Qp, this.driver.qpn(), &acknowledged, || this.driver.destroy())
         })
     }
 }

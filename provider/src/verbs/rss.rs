@@ -8,8 +8,8 @@ use fpga_regs::{HashFields, HASH_KEY};
 use rdma_sys::*;
 
 use super::context::Context;
-use super::end::end;
 use super::errno::{object, Errno, Result};
+use super::object::Object;
 use super::pd::Pd;
 use super::wq::Wq;
 use super::{card, qp};
@@ -23,6 +23,8 @@ struct Table {
     ibv: ibv_rwq_ind_table,
     driver: Arc<card::Table>,
 }
+
+impl Object for Table {}
 
 /// `ibv_create_rwq_ind_table`.
 ///
@@ -45,7 +47,7 @@ pub unsafe extern "C" fn create_rwq_ind_table(
         let driver = open.device.create_table(&queues)?;
         let number = driver.number() as c_int;
         let ibv = ibv_rwq_ind_table { context, ind_tbl_handle: number, ind_tbl_num: number, comp_mask: 0 };
-        Ok(Box::into_raw(Box::new(Table { ibv, driver })).cast())
+        Ok(open.objects.add(Table { ibv, driver }).cast())
     })
 }
 
@@ -54,9 +56,9 @@ pub unsafe extern "C" fn create_rwq_ind_table(
 /// # Safety
 /// Called by a program with a live table.
 pub unsafe extern "C" fn destroy_rwq_ind_table(table: *mut ibv_rwq_ind_table) -> c_int {
-    let table = table.cast::<Table>();
+    let this = table.cast::<Table>();
     // SAFETY: a live table, whose first field is `ibv`.
-    unsafe { end(table, || Ok((*table).driver.destroy()?)) }
+    unsafe { Context::of((*table).context).objects.end(this, || Ok((*this).driver.destroy()?)) }
 }
 
 /// What is hashed, and the key.

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use driver::{SrqAttr, SrqAttrMask};
 use rdma_sys::*;
 
+use super::acknowledged::acknowledged;
 use super::card;
 use super::context::Context;
-use super::end::{acknowledged, end};
 use super::errno::{object, status, Result};
 use super::event_state::Kind;
-use super::object::found_by;
+use super::object::{found_by, Object};
 use super::pd::Pd;
 
 /// A shared receive queue.
@@ -24,6 +24,8 @@ pub struct Srq {
 }
 
 found_by!(Srq, ibv: ibv_srq);
+
+impl Object for Srq {}
 
 /// `ibv_create_srq`; the granted sizes go back into `init`.
 ///
@@ -66,8 +68,8 @@ pub unsafe fn create(
         events_completed: 0,
     };
     // SAFETY: as the caller promises.
-    let events = &unsafe { Context::of(context) }.events;
-    events.add(Kind::Srq, number, Srq { ibv, driver }, |srq| srq.cast(), None)
+    let open = unsafe { Context::of(context) };
+    open.events.add(Kind::Srq, number, None, || open.objects.add(Srq { ibv, driver }).cast())
 }
 
 /// `ibv_modify_srq`.
@@ -118,9 +120,10 @@ pub unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
     // SAFETY: a live queue.
     unsafe {
         let acknowledged = acknowledged!(srq, events_completed);
-        end(srq.cast::<Srq>(), || {
-            let (this, events) = (Srq::of(srq), &Context::of((*srq).context).events);
-            events.destroy(Kind::Srq, this.driver.srqn(), &acknowledged, || this.driver.destroy())
+        let open = Context::of((*srq).context);
+        open.objects.end(srq.cast::<Srq>(), || {
+            let this = Srq::of(srq);
+            open.events.destroy(Kind::Srq, this.driver.srqn(), &acknowledged, || this.driver.destroy())
         })
     }
 }

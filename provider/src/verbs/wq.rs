@@ -8,12 +8,12 @@ use driver::{AttrMask, Offloads, QpAttr};
 use fpga_regs::QpState;
 use rdma_sys::*;
 
+use super::acknowledged::acknowledged;
 use super::context::Context;
 use super::cq::Cq;
-use super::end::{acknowledged, end};
 use super::errno::{object, status, Errno, Result};
 use super::event_state::Kind;
-use super::object::found_by;
+use super::object::{found_by, Object};
 use super::pd::Pd;
 use super::post::{post_receives, refused, sges};
 use super::{card, fork};
@@ -29,6 +29,12 @@ pub struct Wq {
 }
 
 found_by!(Wq, ibv: ibv_wq);
+
+impl Object for Wq {
+    fn shut(&mut self) {
+        self.generation = fork::NEVER;
+    }
+}
 
 /// The flag that is changed while a work queue is there.
 const STRIP_VLAN: u32 = ibv_wq_flags::IBV_WQ_FLAGS_CVLAN_STRIPPING.0;
@@ -75,8 +81,8 @@ pub unsafe extern "C" fn create_wq(context: *mut ibv_context, attr: *mut ibv_wq_
         };
         let wq = Wq { ibv, driver, generation: fork::generation() };
         // SAFETY: an open context.
-        let events = &unsafe { Context::of(context) }.events;
-        events.add(Kind::Wq, number, wq, |wq| wq.cast(), None)
+        let open = unsafe { Context::of(context) };
+        open.events.add(Kind::Wq, number, None, || open.objects.add(wq).cast())
     })
 }
 
@@ -168,9 +174,10 @@ pub unsafe extern "C" fn destroy_wq(wq: *mut ibv_wq) -> c_int {
     // SAFETY: a live work queue.
     unsafe {
         let acknowledged = acknowledged!(wq, events_completed);
-        end(wq.cast::<Wq>(), || {
-            let (this, events) = (Wq::of(wq), &Context::of((*wq).context).events);
-            events.destroy(Kind::Wq, this.driver.qpn(), &acknowledged, || this.driver.destroy())
+        let open = Context::of((*wq).context);
+        open.objects.end(wq.cast::<Wq>(), || {
+            let this = Wq::of(wq);
+            open.events.destroy(Kind::Wq, this.driver.qpn(), &acknowledged, || this.driver.destroy())
         })
     }
 }

@@ -12,9 +12,8 @@ use rdma_sys::*;
 use super::card;
 use super::context::Context;
 use super::cq::Cq;
-use super::end::end;
 use super::errno::{object, Errno, Result};
-use super::object::found_by;
+use super::object::{found_by, Object};
 use super::pd::Pd;
 use super::{qp, rss, srq};
 
@@ -29,6 +28,8 @@ pub struct Xrcd {
 }
 
 found_by!(Xrcd, ibv: ibv_xrcd);
+
+impl Object for Xrcd {}
 
 /// What all processes that have a file open know it by.
 fn key_of(file: &OwnedFd) -> Result<[u64; 2]> {
@@ -78,7 +79,7 @@ pub unsafe extern "C" fn open_xrcd(
             Error::Refused { status: AdminStatus::NOT_FOUND, .. } => Errno(libc::EAGAIN),
             error => error.into(),
         })?;
-        Ok(Box::into_raw(Box::new(Xrcd { ibv: ibv_xrcd { context }, driver, _file: file })).cast())
+        Ok(open.objects.add(Xrcd { ibv: ibv_xrcd { context }, driver, _file: file }).cast())
     })
 }
 
@@ -88,7 +89,9 @@ pub unsafe extern "C" fn open_xrcd(
 /// Called by a program with a live domain.
 pub unsafe extern "C" fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
     // SAFETY: a live domain.
-    unsafe { end(xrcd.cast::<Xrcd>(), || Ok(Xrcd::of(xrcd).driver.close()?)) }
+    unsafe {
+        Context::of((*xrcd).context).objects.end(xrcd.cast::<Xrcd>(), || Ok(Xrcd::of(xrcd).driver.close()?))
+    }
 }
 
 /// `ibv_create_srq_ex`; the granted sizes go back into `attr`.

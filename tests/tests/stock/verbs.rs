@@ -96,6 +96,12 @@ fn who_destroys_loses_no_event_and_waits_for_none_that_was_not_read() {
     on_each_net("destroys", "all destroyed");
 }
 
+/// More often than the card has functions and queue pairs; what the program still has pointers to refuses.
+#[test]
+fn what_is_not_destroyed_ends_with_its_device() {
+    on_each_net("closes", "all closed");
+}
+
 #[test]
 fn events_are_held_back_as_asked_in_both_clocks() {
     let [first, second] = [0, 1].map(|_| on_each_net("moderate", "all moderated"));

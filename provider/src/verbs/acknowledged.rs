@@ -1,23 +1,7 @@
-//! The end of an object: first in the card, then of the events that the program has read, then of its memory.
+//! Which events of an object its program has acknowledged: it ends only after those that the program has read.
 #![allow(unsafe_code)]
 
-use std::ffi::c_int;
-
-use super::errno::{status, Result};
 use super::event_state::Sent;
-
-/// Ends an object by `destroy`, whose error leaves it as it was: 0 or an errno value.
-///
-/// # Safety
-/// `object` must be what [`Box::into_raw`] gave, and be used by nobody else after `destroy`.
-pub unsafe fn end<T>(object: *mut T, destroy: impl FnOnce() -> Result<()>) -> c_int {
-    status(|| {
-        destroy()?;
-        // SAFETY: as the caller promises; it ends here only if the card has agreed.
-        drop(unsafe { Box::from_raw(object) });
-        Ok(())
-    })
-}
 
 /// The fields of a verbs object in which libibverbs counts the events that the program has acknowledged.
 pub struct Acknowledged {
@@ -55,7 +39,7 @@ impl Acknowledged {
 /// The [`Acknowledged`] of a verbs object, by its field for asynchronous events.
 macro_rules! acknowledged {
     ($object:ident, $asyncs:ident) => {
-        $crate::verbs::end::Acknowledged {
+        $crate::verbs::acknowledged::Acknowledged {
             handle: $object as u64,
             mutex: (&raw mut (*$object).mutex).cast(),
             cond: (&raw mut (*$object).cond).cast(),
