@@ -11,20 +11,25 @@ pub struct Table {
     pub columns: Vec<String>,
     /// Cells as printed, one for each column.
     pub rows: Vec<Vec<String>>,
+    /// Another table has begun.
+    over: bool,
 }
 
 impl Table {
     /// Takes one line of output; true when it was a row of the table.
     pub fn feed(&mut self, line: &str) -> bool {
         if let Some(columns) = header(line) {
-            // Some options print the header again; another table is not ours.
+            // A client that starts again prints its header again; behind rows it is that of another table, such as the
+            // two of `--report-both`, which are not ours.
+            self.over = !self.rows.is_empty();
             if self.columns.is_empty() {
                 self.columns = columns;
             }
             return false;
         }
         let cells: Vec<&str> = line.split_whitespace().collect();
-        let is_row = !self.columns.is_empty()
+        let is_row = !self.over
+            && !self.columns.is_empty()
             && cells.len() == self.columns.len()
             && cells.iter().all(|cell| cell.parse::<f64>().is_ok());
         if is_row {
@@ -103,6 +108,17 @@ mod tests {
         assert_eq!(table.rows[1], ["4", "1000", "16.13", "15.92", "4.173812"]);
         let average = table.column("BW average").unwrap();
         assert_eq!(table.points(average)[3], (8388608.0, 5127.40));
+    }
+
+    #[test]
+    fn only_the_first_table_counts() {
+        // `--report-both` prints both directions together, and then each of them.
+        let table = parse(include_str!("../../../../tests/perftest/write_bw_both.txt"));
+        assert_eq!(table.rows.len(), 1, "{:?}", table.rows);
+        // A client that is started again prints its header again.
+        let again = include_str!("../../tests/data/ib_write_bw.txt");
+        let header = again.lines().find(|line| line.starts_with(" #bytes")).unwrap();
+        assert_eq!(parse(&format!("{header}\n{again}")).rows.len(), 4);
     }
 
     #[test]
