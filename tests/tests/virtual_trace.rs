@@ -222,6 +222,22 @@ fn a_read_adds_up_to_what_perftest_printed() {
     latency("ib_read_lat", &["doorbell", "TX", "RX", "read response", "DMA write", "CQE", "poll"]);
 }
 
+/// The two sides connect by messages, some of them as long as those that are measured.
+#[test]
+fn what_connects_the_sides_is_in_no_budget() {
+    let dir = tempfile::tempdir().expect("a directory");
+    run(dir.path(), &["trace", "--", "ib_write_lat", "-R", "-s", "4", "-n", "50"]);
+    let text = fs::read_to_string(dir.path().join("verbena-trace/budget.txt")).expect("a budget");
+    let sizes: Vec<&str> = text.lines().filter(|line| line.starts_with("==")).collect();
+    assert_eq!(sizes, ["== 4 bytes, 100 messages"], "{text}");
+    assert!(text.contains("Not in these budgets: ") && !text.contains("NOTE: "), "{text}");
+    let [counted, printed] = ["As perftest counts", "perftest printed"].map(|line| {
+        let line = text.split(line).nth(1).unwrap_or_else(|| panic!("no `{line}` in:\n{text}"));
+        after(line, "t_typical ")
+    });
+    assert!((counted - printed).abs() <= 0.0055, "{text}");
+}
+
 /// Two runs of a lossy bandwidth test.
 #[test]
 fn the_same_run_gives_the_same_trace_and_a_trace_changes_nothing() {

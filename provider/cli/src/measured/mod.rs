@@ -4,7 +4,7 @@ pub mod json;
 pub mod run;
 pub mod text;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -167,6 +167,8 @@ pub struct Measurement {
     pub settings: BTreeMap<Setting, String>,
     /// By message size, ascending as printed.
     pub rows: Vec<Row>,
+    /// Numbers of the queue pairs that it measured, of both sides, as far as it says them.
+    pub qpns: BTreeSet<u32>,
     /// Its own output, where there is one.
     pub raw: String,
 }

@@ -26,6 +26,7 @@ pub fn parse(text: &str) -> Result<Vec<Measurement>> {
             run.raw.push('\n');
             if !table.feed(line) && table.columns.is_empty() {
                 run.settings.extend(settings(line));
+                run.qpns.extend(qpn(line));
             }
         }
     }
@@ -45,6 +46,13 @@ pub fn parse(text: &str) -> Result<Vec<Measurement>> {
 fn settings(line: &str) -> Vec<(Setting, String)> {
     let pairs = line.split('\t').filter_map(|part| part.split_once(':'));
     pairs.filter_map(|(name, value)| Some((Setting::from_perftest(name)?, plain(value)))).collect()
+}
+
+/// The queue pair of a line such as ` local address: LID 0000 QPN 0x10011 PSN 0xb893ee`, of either side.
+fn qpn(line: &str) -> Option<u32> {
+    let (side, rest) = line.trim_start().split_once(" address:")?;
+    let number = rest.split_once("QPN 0x")?.1.split(' ').next()?;
+    ["local", "remote"].contains(&side).then(|| u32::from_str_radix(number, 16).ok())?
 }
 
 /// `1024[B]` is 1024.
@@ -107,6 +115,7 @@ mod tests {
         assert_eq!(setting(Setting::Qps), Some("1"));
         assert_eq!(setting(Setting::Connection), Some("RC"));
         assert_eq!(setting(Setting::Iterations), Some("200"));
+        assert_eq!(run.qpns.len(), 1);
         assert_eq!(run.rows.len(), 23);
         assert_eq!(run.points(Figure::BwAverage).len(), 23);
     }

@@ -26,12 +26,30 @@ pub fn text(trace: &Trace, reported: Option<&Measurement>) -> String {
     if trace.cut {
         out += "The file ends within a record: the run was ended while it wrote.\n";
     }
-    for (bytes, messages) in by_size(messages(trace)) {
+    let (measured, others) = measured(messages(trace), reported);
+    for (bytes, messages) in by_size(measured) {
         let row = reported.and_then(|run| run.rows.iter().find(|row| row.bytes == u64::from(bytes)));
         let figure = |figure| row.and_then(|row| row.figures.get(&figure)).copied();
         size(&mut out, bytes, &messages, &figure);
     }
+    if others > 0 {
+        let _ = writeln!(
+            out,
+            "\nNot in these budgets: {others} messages of queue pairs that perftest does not measure (it connects by them)."
+        );
+    }
     out
+}
+
+/// The messages that perftest measured, if it said of which queue pairs, else all; and the number of the others. With `-R`
+/// the two sides tell each other their parameters by messages of their own, of the sizes of some that are measured.
+fn measured(messages: Vec<Message>, reported: Option<&Measurement>) -> (Vec<Message>, usize) {
+    let all = messages.len();
+    let counts =
+        |message: &Message| reported.is_none_or(|run| run.qpns.is_empty() || run.qpns.contains(&message.qpn));
+    let measured: Vec<Message> = messages.into_iter().filter(counts).collect();
+    let others = all - measured.len();
+    (measured, others)
 }
 
 fn size(out: &mut String, bytes: u32, messages: &[Message], reported: &dyn Fn(Figure) -> Option<f64>) {
