@@ -390,6 +390,24 @@ fn perftest_leaves_a_table_and_a_plot() {
     assert!(read("plot.svg").unwrap().contains("bandwidth [MiB/s]"));
 }
 
+/// Also the first option behind a test's name is the test's, whatever the launcher's own are called.
+#[test]
+fn options_behind_a_test_are_its_own() {
+    needs("ib_read_bw");
+    let person = Person::new();
+    // perftest's exit status is then 1.
+    let help = out(&person.verbena(&["perftest", "ib_read_bw", "--help"]));
+    assert!(help.contains("--outs=<num>") && !help.contains("verbena"), "{help}");
+    let port = person.verbena(&["perftest", "ib_read_bw", "--port", "18515"]);
+    assert!(err(&port).contains("leave out `--port`"), "{}", err(&port));
+    let clock = person.verbena(&["perftest", "ib_read_bw", "--clock", "virtual"]);
+    assert!(err(&clock).contains("`--clock` is no option of perftest's: put it before"), "{}", err(&clock));
+    // `-o` is the trace's directory, and perftest's READs under way.
+    let traced = out(&person.good(&["trace", "ib_read_bw", "-o", "4", "-n", "50"]));
+    assert!(traced.contains("Outstand reads  : 4"), "{traced}");
+    assert!(!person.home.path().join("4").exists());
+}
+
 /// What perftest says on a busy machine, and what that means for its table.
 #[test]
 fn a_perftest_without_figures_is_explained() {

@@ -53,7 +53,7 @@ const TRIES: u32 = 10;
 const PARTING_TIME: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(200);
 
-/// Options of `verbena perftest`; those after TEST are perftest's own.
+/// Options of `verbena perftest`.
 #[derive(Args)]
 pub struct PerftestArgs {
     #[command(flatten)]
@@ -72,11 +72,9 @@ pub struct PerftestArgs {
     /// End the test when the process with this number ends
     #[arg(long, hide = true, value_name = "PID")]
     with_parent: Option<u32>,
-    /// The perftest program, such as ib_write_bw
-    test: String,
-    /// perftest's options, such as -a -n 1000
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTION")]
-    options: Vec<String>,
+    /// The perftest program, such as ib_write_bw, and all of its own options, such as -a -n 1000
+    #[arg(required = true, trailing_var_arg = true, value_name = "TEST")]
+    test: Vec<String>,
 }
 
 /// How the two sides ended.
@@ -88,11 +86,13 @@ enum Outcome {
 /// Runs the test, prints the client's table and writes the results.
 pub fn perftest(args: PerftestArgs) -> Result<u8> {
     let own = PerftestArgs::augment_args(clap::Command::new("perftest"));
-    let options = Options::read(&short_name(&args.test), &args.options, &own)?;
-    find_program(&args.test)?;
+    let (program, arguments) = args.test.split_first().expect("clap requires one");
+    let test = short_name(program);
+    let options = Options::read(&test, arguments, &own)?;
+    find_program(program)?;
     if options.only_text {
-        let status = Command::new(&args.test).args(&args.options).status();
-        let status = status.with_context(|| format!("starting {}", args.test))?;
+        let status = Command::new(program).args(arguments).status();
+        let status = status.with_context(|| format!("starting {program}"))?;
         return Ok(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1));
     }
     signals::watch();
@@ -102,8 +102,8 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
     let net = Net::named(&format!("perftest-{}", std::process::id()))?;
     let held = keeper::ensure(&net, &args.cards)?;
     let settings = Settings {
-        test: short_name(&args.test),
-        options: args.options.clone(),
+        test,
+        options: arguments.to_vec(),
         cards: held.info.cards,
         card: held.info.card.clone(),
         clock: held.info.clock,
@@ -314,13 +314,18 @@ impl Run<'_> {
         if !status.success() {
             // The server's word may be the reason: give it a moment to end.
             let _ = server.wait(Duration::from_secs(1));
-            bail!("{} failed ({status}); {}\n{}", self.args.test, client.last_words(), server.last_words());
+            bail!(
+                "{} failed ({status}); {}\n{}",
+                self.args.test[0],
+                client.last_words(),
+                server.last_words()
+            );
         }
         let status = ended(server, "server")?;
         if !status.success() {
             bail!(
                 "the server of {} failed ({status}), though the client succeeded; {}",
-                self.args.test,
+                self.args.test[0],
                 server.last_words()
             );
         }
@@ -329,7 +334,7 @@ impl Run<'_> {
 
     fn command(&self, device: &str, port: u16) -> Command {
         let mut command = run_on(self.net);
-        command.arg("--").arg(&self.args.test).args(&self.args.options);
+        command.arg("--").args(&self.args.test);
         command.args(["-d", device, "-p", &port.to_string()]);
         match self.args.part.presented() {
             Some(id) => command.env(VARIABLE, id.to_string()),

@@ -30,7 +30,7 @@ use super::signals;
 use crate::args::Clock;
 use crate::files;
 
-/// Options of `verbena trace`; those after TEST are perftest's own.
+/// Options of `verbena trace`.
 #[derive(Args)]
 pub struct TraceArgs {
     /// Directory for what is written
@@ -51,12 +51,9 @@ pub struct TraceArgs {
     /// Another option of `verbena perftest`, as --with=--loopback or --with=--fault=loss=0.01
     #[arg(long = "with", value_name = "OPTION", allow_hyphen_values = true)]
     launcher: Vec<String>,
-    /// The perftest program, such as ib_write_lat
-    #[arg(required_unless_present = "read")]
-    test: Option<String>,
-    /// perftest's options, such as -s 8 -n 1000
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTION")]
-    options: Vec<String>,
+    /// The perftest program, such as ib_write_lat, and all of its own options, such as -s 8 -n 1000
+    #[arg(required_unless_present = "read", trailing_var_arg = true, value_name = "TEST")]
+    test: Vec<String>,
 }
 
 /// What can be written.
@@ -131,13 +128,14 @@ pub fn read(path: &Path) -> Result<Trace> {
 }
 
 fn run(args: &TraceArgs, path: &Path) -> Result<Measurement> {
+    let (test, options) = args.test.split_first().expect("clap requires one without --read");
     let job = Job {
         card: args.card.clone(),
         clock: Clock::Virtual,
         launcher: args.launcher.clone(),
         trace: Some(path.to_owned()),
-        test: args.test.clone().unwrap_or_default(),
-        options: args.options.clone(),
+        test: test.clone(),
+        options: options.to_vec(),
     };
     let said = job.run(&args.out, |line| say!("{line}"))?;
     let mut runs = measured::text::parse(&said)?;
