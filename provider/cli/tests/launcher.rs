@@ -1,12 +1,12 @@
 //! The launcher as a person uses it: programs under `verbena run`.
 
 use std::fs::Permissions;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// A person with a runtime directory, and so with nets, of their own.
@@ -406,6 +406,25 @@ fn options_behind_a_test_are_its_own() {
     let traced = out(&person.good(&["trace", "ib_read_bw", "-o", "4", "-n", "50"]));
     assert!(traced.contains("Outstand reads  : 4"), "{traced}");
     assert!(!person.home.path().join("4").exists());
+}
+
+/// A result says what its figures depend on: the net's wire, and whether these are all of its rows.
+#[test]
+fn a_result_says_what_it_is_of() {
+    needs("ib_write_bw");
+    let person = Person::new();
+    let csv = |out: &str| std::fs::read_to_string(person.home.path().join(out).join("results.csv")).unwrap();
+    let line = ["perftest", "--clock", "virtual", "--fault", "loss=0.01,seed=7", "--out", "lossy"];
+    person.good(&[&line[..], &["ib_write_bw", "-s", "64", "-n", "100"]].concat());
+    assert!(csv("lossy").contains("# wire: exact wire, faults loss=0.01,seed=7\n"), "{}", csv("lossy"));
+    // Ended after the first rows of many.
+    let mut command = person.command(&["perftest", "--out", "cut", "ib_write_bw", "-a", "-n", "100000"]);
+    let mut child = KillOnDrop(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.starts_with(" 64 ")), "no row");
+    let said = child.terminated();
+    assert!(said.contains("plot.svg: the test did not come to its end"), "{said}");
+    assert!(csv("cut").contains("# NOTE: the test did not come to its end"), "{}", csv("cut"));
 }
 
 /// What perftest says on a busy machine, and what that means for its table.

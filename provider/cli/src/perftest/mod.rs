@@ -35,7 +35,7 @@ use rustix::process::Signal;
 use self::meeting::Meeting;
 use self::options::Options;
 use self::progress::Progress;
-use self::settings::Settings;
+use self::settings::{Settings, CUT_SHORT};
 use self::side::Side;
 use self::table::{Table, UNCALIBRATED};
 use crate::args::{CardArgs, Clock};
@@ -45,6 +45,7 @@ use crate::launch::part_id::{announcement, PartArgs, VARIABLE};
 use crate::launch::run::{die_with, run_on};
 use crate::net::keeper;
 use crate::net::runtime::Net;
+use crate::net::wire::in_words;
 use crate::signals;
 
 const LISTEN_TIME: Duration = Duration::from_secs(20);
@@ -101,14 +102,16 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
     }
     let net = Net::named(&format!("perftest-{}", std::process::id()))?;
     let held = keeper::ensure(&net, &args.cards)?;
-    let settings = Settings {
+    let mut settings = Settings {
         test,
         options: arguments.to_vec(),
         cards: held.info.cards,
         card: held.info.card.clone(),
+        wire: in_words(&held.info.wire),
         clock: held.info.clock,
         loopback: args.loopback,
         part_id: args.part.presented(),
+        cut_short: false,
         started: SystemTime::now(),
     };
     ensure!(
@@ -139,6 +142,11 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
     }
     say_idle_rules(&net);
     let recorded = recorded(&net, &args);
+    settings.cut_short = match outcome {
+        Ok(Outcome::Done) => false,
+        Ok(Outcome::Interrupted(_)) => !options.infinite,
+        Err(_) => true,
+    };
     let written = write_results(&settings, &run.table, &out);
     if args.cards.trace.is_some() || args.cards.wire.pcap.is_some() {
         drop(held);
@@ -382,6 +390,7 @@ fn write_results(settings: &Settings, table: &Table, out: &Path) -> Result<()> {
     if let Some(svg) = plot::svg(settings, table)? {
         written.push(put("plot.svg", svg)?);
     }
-    model::tell!("verbena: wrote {}", written.join(" and "));
+    let cut = if settings.cut_short { format!(": {CUT_SHORT}") } else { String::new() };
+    model::tell!("verbena: wrote {}{cut}", written.join(" and "));
     Ok(())
 }

@@ -27,10 +27,7 @@ pub fn svg(settings: &Settings, table: &Table) -> Result<Option<String>> {
         };
         lines.push(Line { name: name.to_owned(), color: lines.len(), dashed: false, points });
     }
-    let head: Vec<String> = [Some(settings.command()), Some(settings.devices()), settings.marker()]
-        .into_iter()
-        .flatten()
-        .collect();
+    let head = [vec![settings.command(), settings.devices()], settings.notes()].concat();
     let title = &head[0];
     picture(
         &head,

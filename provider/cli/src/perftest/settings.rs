@@ -5,6 +5,9 @@ use std::time::SystemTime;
 use crate::args::Clock;
 use crate::launch::part_id::announcement;
 
+/// Of a result that has rows, but not all.
+pub const CUT_SHORT: &str = "the test did not come to its end: these are the rows until then";
+
 /// The circumstances of one run.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -12,12 +15,16 @@ pub struct Settings {
     pub options: Vec<String>,
     pub cards: u32,
     pub card: String,
+    /// What is unusual of their wire, as [`in_words`](crate::net::wire::in_words) says it; empty if nothing is.
+    pub wire: String,
     /// The time that both sides see.
     pub clock: Clock,
     /// Both sides on one device.
     pub loopback: bool,
     /// A foreign part id that was presented.
     pub part_id: Option<u32>,
+    /// The test was ended, or failed, before its last row.
+    pub cut_short: bool,
     pub started: SystemTime,
 }
 
@@ -42,9 +49,12 @@ impl Settings {
         format!("{} x {}, {way}, {mode}", self.cards, self.card)
     }
 
-    /// The note that every result carries when a foreign id was presented.
-    pub fn marker(&self) -> Option<String> {
-        self.part_id.map(|id| format!("NOTE: {}", announcement(id)))
+    /// What every result carries, since its figures are others without it.
+    pub fn notes(&self) -> Vec<String> {
+        let wire = self.wire.strip_prefix(", ").map(|wire| format!("wire: {wire}"));
+        let part = self.part_id.map(|id| format!("NOTE: {}", announcement(id)));
+        let cut = self.cut_short.then(|| format!("NOTE: {CUT_SHORT}"));
+        [wire, part, cut].into_iter().flatten().collect()
     }
 
     pub fn lines(&self) -> Vec<String> {
@@ -54,7 +64,7 @@ impl Settings {
             format!("cards: {}", self.devices()),
             format!("started: {} UTC", date(self.started).replace('T', " ").trim_end_matches('Z')),
         ];
-        lines.extend(self.marker());
+        lines.extend(self.notes());
         lines
     }
 
@@ -71,9 +81,11 @@ impl Settings {
             options: vec!["-a".to_owned()],
             cards: 2,
             card: "f10a".to_owned(),
+            wire: String::new(),
             clock: Clock::Wall,
             loopback: false,
             part_id: Some(4119),
+            cut_short: false,
             started: std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_709_210_096),
         }
     }
@@ -93,5 +105,15 @@ mod tests {
         let settings = Settings::example();
         assert!(settings.lines()[3].ends_with("2024-02-29 12:34:56 UTC"));
         assert!(settings.directory().starts_with("ib_write_bw-20240229-123456-"));
+    }
+
+    #[test]
+    fn what_changes_the_figures_is_noted() {
+        let plain = Settings { part_id: None, ..Settings::example() };
+        assert!(plain.notes().is_empty());
+        let lossy = Settings { wire: ", exact wire, faults loss=0.01".to_owned(), ..plain };
+        assert_eq!(lossy.notes(), ["wire: exact wire, faults loss=0.01"]);
+        let cut = Settings { wire: String::new(), cut_short: true, ..lossy };
+        assert!(cut.lines()[4].starts_with("NOTE: the test did not"), "{:?}", cut.lines());
     }
 }
