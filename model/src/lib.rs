@@ -9,7 +9,7 @@
 //! | [`packet`], [`encapsulation`], [`wire`] | a packet between two cards in memory, its encapsulation, and its bytes |
 //! | [`port_name`] | names of ports on command lines: `verbena0/1` |
 //! | [`mod@env`], [`dma`] | what the card core needs from its surroundings |
-//! | [`plain`], `bits` | types for which every bit pattern is valid, as shared memory requires; sets as words |
+//! | [`plain`], `bits`, `named` | types for which every bit pattern is valid, as shared memory requires; sets as words; values with names |
 //! | `zeroed` | memory that begins as zeros, and costs only what is used of it |
 //! | `islands` | which queue pairs share a lock, and which threads may run at the same time |
 //! | `repair`, `panics` | repair of the cards after a process died; panics that must not go on |
@@ -63,6 +63,7 @@ mod islands;
 pub mod journal;
 pub mod lacp;
 pub mod link;
+mod named;
 mod net;
 pub mod packet;
 mod panics;

@@ -6,6 +6,7 @@
 use fpga_regs::doorbell_page;
 
 use super::Device;
+use crate::named::named;
 use crate::plain::Plain;
 
 /// What is wrong with a card: an open value, because it is in shared memory.
@@ -13,28 +14,18 @@ use crate::plain::Plain;
 #[repr(transparent)]
 pub struct Defect(u8);
 
-#[allow(non_upper_case_globals)]
-impl Defect {
-    /// Nothing.
-    pub const None: Defect = Defect(0);
-    /// A reset never ends.
-    pub const StuckReset: Defect = Defect(1);
-    /// The identity register names another device.
-    pub const WrongIdentity: Defect = Defect(2);
-    /// The admin queue fetches no command.
-    pub const StuckAdmin: Defect = Defect(3);
-    /// Event queue entries are written, the interrupt is not raised.
-    pub const LostInterrupts: Defect = Defect(4);
-    /// The first lap of a completion queue is written with phase 0.
-    pub const CqePhase: Defect = Defect(5);
-    /// DMA writes of data go 64 bytes too far.
-    pub const DmaAddress: Defect = Defect(6);
-    /// A send WQE is fetched without its first four bytes.
-    pub const WqeFetch: Defect = Defect(7);
-    /// The link of each port goes down and comes back all the time.
-    pub const LinkFlap: Defect = Defect(8);
-    /// ALLOC_PAGE gives the offset of a doorbell page instead of its number.
-    pub const DoorbellPage: Defect = Defect(9);
+named! {
+    Defect(place => place + 1) {
+        StuckReset "stuck-reset" "a reset never ends",
+        WrongIdentity "wrong-identity" "the identity register names another device",
+        StuckAdmin "stuck-admin" "the admin queue fetches no command",
+        LostInterrupts "lost-interrupts" "events are written, no interrupt is raised",
+        CqePhase "cqe-phase" "completions are written with the wrong phase bit",
+        DmaAddress "dma-address" "DMA writes of data go 64 bytes too far",
+        WqeFetch "wqe-fetch" "send WQEs are fetched without their first four bytes",
+        LinkFlap "link-flap" "the links go down and come back all the time",
+        DoorbellPage "doorbell-page" "doorbell pages are given by offset, not by number",
+    }
 }
 
 /// Time that the link is up (ns).
@@ -43,18 +34,9 @@ const LINK_UP: u64 = 20_000_000;
 const LINK_DOWN: u64 = 10_000_000;
 
 impl Defect {
-    /// Every defect, with the name that a person gives it and what it does.
-    pub const ALL: &'static [(Defect, &'static str, &'static str)] = &[
-        (Defect::StuckReset, "stuck-reset", "a reset never ends"),
-        (Defect::WrongIdentity, "wrong-identity", "the identity register names another device"),
-        (Defect::StuckAdmin, "stuck-admin", "the admin queue fetches no command"),
-        (Defect::LostInterrupts, "lost-interrupts", "events are written, no interrupt is raised"),
-        (Defect::CqePhase, "cqe-phase", "completions are written with the wrong phase bit"),
-        (Defect::DmaAddress, "dma-address", "DMA writes of data go 64 bytes too far"),
-        (Defect::WqeFetch, "wqe-fetch", "send WQEs are fetched without their first four bytes"),
-        (Defect::LinkFlap, "link-flap", "the links go down and come back all the time"),
-        (Defect::DoorbellPage, "doorbell-page", "doorbell pages are given by offset, not by number"),
-    ];
+    /// Nothing is wrong.
+    #[allow(non_upper_case_globals)]
+    pub const None: Defect = Defect(0);
 
     /// The defect of that name.
     pub fn named(name: &str) -> Option<Defect> {
@@ -65,20 +47,12 @@ impl Defect {
 impl Device {
     /// Bytes by which DMA of data misses its address.
     pub(super) fn dma_slip(&self) -> u64 {
-        if self.defect == Defect::DmaAddress {
-            64
-        } else {
-            0
-        }
+        64 * u64::from(self.defect == Defect::DmaAddress)
     }
 
     /// Bytes that the fetch of a send WQE loses.
     pub(super) fn fetch_slip(&self) -> u64 {
-        if self.defect == Defect::WqeFetch {
-            4
-        } else {
-            0
-        }
+        4 * u64::from(self.defect == Defect::WqeFetch)
     }
 
     /// What ALLOC_PAGE gives for doorbell page `page`.
@@ -92,11 +66,7 @@ impl Device {
 
     /// The running index at which a completion queue of this many entries begins.
     pub(super) fn first_cqe(&self, entries: u32) -> u32 {
-        if self.defect == Defect::CqePhase {
-            entries
-        } else {
-            0
-        }
+        entries * u32::from(self.defect == Defect::CqePhase)
     }
 
     /// Whether the links go down and come up again.

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::claimed::{self, Made, Place};
 use crate::dma::Addr;
+use crate::named::named;
 use crate::packet::Packet;
 use crate::plain::{Flag, Plain};
 use crate::profile::Profile;
@@ -41,54 +42,31 @@ pub const UNPLACED: u16 = u16::MAX;
 #[repr(transparent)]
 pub struct Phase(pub u8);
 
+named! {
+    Phase(place => place) {
+        POST "post" "The program builds the WQE.",
+        DOORBELL "doorbell" "From there to the card's having understood the doorbell.",
+        WQE_FETCH "WQE fetch" "From the card's asking for the WQE to its having it.",
+        PAYLOAD_FETCH "payload fetch" "The same of payload.",
+        TX "TX" "In the pipeline, and waiting for the MAC.",
+        WIRE "wire" "From the first bit sent to the last bit arrived.",
+        RX "RX" "From there to the packet's being understood.",
+        DMA_WRITE "DMA write" "From there to the data's being visible in memory.",
+        ACK "ACK" "From an ACK's generation to its being understood.",
+        CQE "CQE" "From a completion's generation to its being visible.",
+        POLL "poll" "From there to its being reaped.",
+        READ_RESPONSE "read response" "From a READ's being understood to its data's being asked for.",
+        INTERRUPT "interrupt" "From an interrupt's being raised to the thread's running.",
+    }
+}
+
 impl Phase {
-    /// The program builds the WQE.
-    pub const POST: Phase = Phase(0);
-    /// From there to the card's having understood the doorbell.
-    pub const DOORBELL: Phase = Phase(1);
-    /// From the card's asking for the WQE to its having it.
-    pub const WQE_FETCH: Phase = Phase(2);
-    /// The same of payload.
-    pub const PAYLOAD_FETCH: Phase = Phase(3);
-    /// In the pipeline, and waiting for the MAC.
-    pub const TX: Phase = Phase(4);
-    /// From the first bit sent to the last bit arrived.
-    pub const WIRE: Phase = Phase(5);
-    /// From there to the packet's being understood.
-    pub const RX: Phase = Phase(6);
-    /// From there to the data's being visible in memory.
-    pub const DMA_WRITE: Phase = Phase(7);
-    /// From an ACK's generation to its being understood.
-    pub const ACK: Phase = Phase(8);
-    /// From a completion's generation to its being visible.
-    pub const CQE: Phase = Phase(9);
-    /// From there to its being reaped.
-    pub const POLL: Phase = Phase(10);
-    /// From a READ's being understood to its data's being asked for.
-    pub const READ_RESPONSE: Phase = Phase(11);
-    /// From an interrupt's being raised to the thread's running.
-    pub const INTERRUPT: Phase = Phase(12);
     /// Number of known phases.
-    pub const COUNT: usize = 13;
+    pub const COUNT: usize = Phase::ALL.len();
 
     /// For people.
     pub fn name(self) -> &'static str {
-        const NAMES: [&str; Phase::COUNT] = [
-            "post",
-            "doorbell",
-            "WQE fetch",
-            "payload fetch",
-            "TX",
-            "wire",
-            "RX",
-            "DMA write",
-            "ACK",
-            "CQE",
-            "poll",
-            "read response",
-            "interrupt",
-        ];
-        NAMES.get(usize::from(self.0)).copied().unwrap_or("unknown")
+        Self::ALL.get(usize::from(self.0)).map_or("unknown", |(_, name, _)| name)
     }
 
     /// True for what the program's processor does rather than a card.

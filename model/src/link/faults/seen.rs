@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::cm::mad::GSI_QPN;
+use crate::named::named;
 use crate::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_ROCE};
 use crate::wire::udp::ROCE_PORT;
 use crate::wire::{
@@ -13,38 +14,27 @@ use crate::wire::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Classes(pub(super) u32);
 
-macro_rules! classes {
-    ($($constant:ident $name:literal $what:literal,)*) => {
-        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
-        enum Bit { $($constant,)* }
-
-        impl Classes {
-            $(#[doc = $what] pub const $constant: Classes = Classes(1 << Bit::$constant as u32);)*
-            /// Each class, with its name in the grammar and its meaning.
-            pub const ALL: &[(Classes, &str, &str)] = &[$((Classes::$constant, $name, $what),)*];
-        }
-    };
-}
-
-classes! {
-    DATA "data" "A packet of a SEND, a WRITE, or the response to a READ, but of no MAD.",
-    FIRST "first" "The first of several packets of a message.",
-    MIDDLE "middle" "Neither the first nor the last packet of a message.",
-    LAST "last" "The last of several packets of a message.",
-    ONLY "only" "The only packet of its message.",
-    REQUEST "request" "From a requester: a SEND, WRITE, READ or atomic.",
-    RESPONSE "response" "From a responder: any acknowledgement or response.",
-    SEND "send" "A SEND.",
-    WRITE "write" "A WRITE.",
-    READ "read" "The request of a READ.",
-    READ_RESPONSE "read-response" "A packet of the response to a READ.",
-    ATOMIC "atomic" "The request of an atomic operation.",
-    ATOMIC_RESPONSE "atomic-response" "The response to one.",
-    ACK "ack" "An ACK.",
-    NAK "nak" "A NAK, of any code.",
-    RNR "rnr" "An RNR NAK.",
-    CNP "cnp" "A congestion notification packet.",
-    MAD "mad" "A management datagram, for QP 1.",
+named! {
+    Classes(place => 1 << place) {
+        DATA "data" "A packet of a SEND, a WRITE, or the response to a READ, but of no MAD.",
+        FIRST "first" "The first of several packets of a message.",
+        MIDDLE "middle" "Neither the first nor the last packet of a message.",
+        LAST "last" "The last of several packets of a message.",
+        ONLY "only" "The only packet of its message.",
+        REQUEST "request" "From a requester: a SEND, WRITE, READ or atomic.",
+        RESPONSE "response" "From a responder: any acknowledgement or response.",
+        SEND "send" "A SEND.",
+        WRITE "write" "A WRITE.",
+        READ "read" "The request of a READ.",
+        READ_RESPONSE "read-response" "A packet of the response to a READ.",
+        ATOMIC "atomic" "The request of an atomic operation.",
+        ATOMIC_RESPONSE "atomic-response" "The response to one.",
+        ACK "ack" "An ACK.",
+        NAK "nak" "A NAK, of any code.",
+        RNR "rnr" "An RNR NAK.",
+        CNP "cnp" "A congestion notification packet.",
+        MAD "mad" "A management datagram, for QP 1.",
+    }
 }
 
 impl Classes {
