@@ -73,32 +73,10 @@ pub enum Drop {
 
 impl Drop {
     /// All of them, in their order.
-    pub const ALL: [Drop; 9] = [
-        Drop::Icrc,
-        Drop::Malformed,
-        Drop::Pkey,
-        Drop::NoQp,
-        Drop::Qkey,
-        Drop::Stranger,
-        Drop::NotHere,
-        Drop::Busy,
-        Drop::Unsent,
-    ];
-
-    /// In words.
-    pub fn name(self) -> &'static str {
-        match self {
-            Drop::Icrc => "wrong ICRC",
-            Drop::Malformed => "malformed",
-            Drop::Pkey => "other partition",
-            Drop::NoQp => "no queue pair",
-            Drop::Qkey => "wrong Q_Key",
-            Drop::Stranger => "not from the connected peer",
-            Drop::NotHere => "not for this port",
-            Drop::Busy => "cards not to be had",
-            Drop::Unsent => "not sent by the system",
-        }
-    }
+    pub const ALL: [Drop; 9] = {
+        use self::Drop::*;
+        [Icrc, Malformed, Pkey, NoQp, Qkey, Stranger, NotHere, Busy, Unsent]
+    };
 }
 
 /// What a medium says of its port when it is opened.
