@@ -253,108 +253,55 @@ impl BthOpcode {
     pub fn header_len(self) -> usize {
         usize::from(TABLE[usize::from(self.0)].1)
     }
+}
 
+macro_rules! predicates {
+    ($($(#[doc = $doc:literal])+ $name:ident: $flags:expr,)+) => {
+        impl BthOpcode {$(
+            $(#[doc = $doc])+
+            #[inline]
+            pub fn $name(self) -> bool {
+                self.has($flags)
+            }
+        )+}
+    };
+}
+
+predicates! {
     /// First of several packets.
-    #[inline]
-    pub fn is_first(self) -> bool {
-        self.has(FIRST)
-    }
-
+    is_first: FIRST,
     /// Neither first nor last.
-    #[inline]
-    pub fn is_middle(self) -> bool {
-        self.has(MIDDLE)
-    }
-
+    is_middle: MIDDLE,
     /// Last of several packets.
-    #[inline]
-    pub fn is_last(self) -> bool {
-        self.has(LAST)
-    }
-
+    is_last: LAST,
     /// The only packet of its message.
-    #[inline]
-    pub fn is_only(self) -> bool {
-        self.has(ONLY)
-    }
-
+    is_only: ONLY,
     /// First or only.
-    #[inline]
-    pub fn starts_message(self) -> bool {
-        self.has(FIRST | ONLY)
-    }
-
+    starts_message: FIRST | ONLY,
     /// Last or only.
-    #[inline]
-    pub fn ends_message(self) -> bool {
-        self.has(LAST | ONLY)
-    }
-
+    ends_message: LAST | ONLY,
     /// Goes from responder to requester.
-    #[inline]
-    pub fn is_response(self) -> bool {
-        self.has(RESPONSE)
-    }
-
+    is_response: RESPONSE,
     /// A datagram header follows.
-    #[inline]
-    pub fn has_deth(self) -> bool {
-        self.has(DETH)
-    }
-
+    has_deth: DETH,
     /// An XRC header follows.
-    #[inline]
-    pub fn has_xrceth(self) -> bool {
-        self.has(XRCETH)
-    }
-
+    has_xrceth: XRCETH,
     /// An RDMA header follows.
-    #[inline]
-    pub fn has_reth(self) -> bool {
-        self.has(RETH)
-    }
-
+    has_reth: RETH,
     /// An atomic header follows.
-    #[inline]
-    pub fn has_atomic_eth(self) -> bool {
-        self.has(ATOMIC_ETH)
-    }
-
+    has_atomic_eth: ATOMIC_ETH,
     /// An acknowledgement header follows.
-    #[inline]
-    pub fn has_aeth(self) -> bool {
-        self.has(AETH)
-    }
-
+    has_aeth: AETH,
     /// An atomic acknowledgement header follows.
-    #[inline]
-    pub fn has_atomic_ack_eth(self) -> bool {
-        self.has(ATOMIC_ACK_ETH)
-    }
-
+    has_atomic_ack_eth: ATOMIC_ACK_ETH,
     /// Immediate data follows.
-    #[inline]
-    pub fn has_imm(self) -> bool {
-        self.has(IMM)
-    }
-
+    has_imm: IMM,
     /// A key to invalidate follows.
-    #[inline]
-    pub fn has_ieth(self) -> bool {
-        self.has(IETH)
-    }
-
+    has_ieth: IETH,
     /// A congestion notification.
-    #[inline]
-    pub fn is_notification(self) -> bool {
-        self.has(NOTIFICATION)
-    }
-
+    is_notification: NOTIFICATION,
     /// May carry payload.
-    #[inline]
-    pub fn has_payload(self) -> bool {
-        self.has(PAYLOAD)
-    }
+    has_payload: PAYLOAD,
 }
 
 impl fmt::Display for BthOpcode {
