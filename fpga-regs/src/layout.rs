@@ -237,6 +237,13 @@ macro_rules! layout {
             }
         }
 
+        impl From<[u8; $size]> for $name {
+            #[inline]
+            fn from(bytes: [u8; $size]) -> Self {
+                Self(bytes)
+            }
+        }
+
         impl Default for $name {
             #[inline]
             fn default() -> Self {

@@ -2,8 +2,7 @@
 
 use fpga_regs::regs::Health;
 use fpga_regs::{
-    AdminOpcode, AdminStatus, Command, CqContext, EqContext, FlowContext, LagContext, MrAttrMask, MrContext,
-    PortContext, QpAttrMask, QpContext, QpState, QpType, Reply, SrqContext, Syndrome, TableContext,
+    AdminOpcode, AdminStatus, Command, MrAttrMask, QpAttrMask, QpState, QpType, Reply, SrqContext, Syndrome,
     XrcdFlags,
 };
 
@@ -59,12 +58,18 @@ impl Device {
         }
     }
 
-    fn mailbox<const N: usize>(&self, f: u16, c: &Command, env: &mut impl Env) -> Result<[u8; N], Refused> {
+    /// What a command points to.
+    fn mailbox<T: From<[u8; N]>, const N: usize>(
+        &self,
+        f: u16,
+        c: &Command,
+        env: &mut impl Env,
+    ) -> Result<T, Refused> {
         refuse_if((c.in_len() as usize) < N, (AdminStatus::BAD_PARAM, Syndrome::BAD_MAILBOX))?;
         let mut bytes = [0u8; N];
         let at = Addr { iova: c.in_iova(), domain: self.functions[f as usize].domain };
         env.read(at, &mut bytes).map_err(|_| DMA_FAULT)?;
-        Ok(bytes)
+        Ok(bytes.into())
     }
 
     fn answer_mailbox(&self, f: u16, c: &Command, bytes: &[u8], env: &mut impl Env) -> Result<(), Refused> {
@@ -84,11 +89,9 @@ impl Device {
         let object = c.object();
         match c.opcode() {
             AdminOpcode::NOP => {}
-            AdminOpcode::QUERY_CARD => {
-                self.answer_mailbox(f, c, self.limits().as_bytes(), env)?;
-            }
+            AdminOpcode::QUERY_CARD => self.answer_mailbox(f, c, self.limits().as_bytes(), env)?,
             AdminOpcode::QUERY_ETHERNET => {
-                self.answer_mailbox(f, c, self.ethernet_limits().as_bytes(), env)?;
+                self.answer_mailbox(f, c, self.ethernet_limits().as_bytes(), env)?
             }
             AdminOpcode::ALLOC_PD => reply.set_object(self.alloc_pd(f)?),
             AdminOpcode::FREE_PD => {
@@ -101,10 +104,7 @@ impl Device {
                 reply.set_object(self.open_xrcd(f, key, XrcdFlags(c.param2() as u32))?);
             }
             AdminOpcode::CLOSE_XRCD => self.close_xrcd(f, object)?,
-            AdminOpcode::CREATE_MR => {
-                let context = MrContext::from_bytes(&self.mailbox(f, c, env)?);
-                reply.set_object(self.create_mr(f, &context)?);
-            }
+            AdminOpcode::CREATE_MR => reply.set_object(self.create_mr(f, &self.mailbox(f, c, env)?)?),
             AdminOpcode::CREATE_MW => {
                 let kind = match c.param1() {
                     1 => key_kind::MW1,
@@ -116,15 +116,11 @@ impl Device {
                 reply.set_object(self.keys[k].key);
             }
             AdminOpcode::MODIFY_MR => {
-                let context = MrContext::from_bytes(&self.mailbox(f, c, env)?);
-                self.modify_mr(f, object, MrAttrMask(c.param0() as u32), &context, env)?;
+                self.modify_mr(f, object, MrAttrMask(c.param0() as u32), &self.mailbox(f, c, env)?, env)?
             }
             AdminOpcode::DESTROY_MR => self.destroy_key(f, object, false, env)?,
             AdminOpcode::DESTROY_MW => self.destroy_key(f, object, true, env)?,
-            AdminOpcode::CREATE_EQ => {
-                let context = EqContext::from_bytes(&self.mailbox(f, c, env)?);
-                reply.set_object(self.create_eq(f, &context)?);
-            }
+            AdminOpcode::CREATE_EQ => reply.set_object(self.create_eq(f, &self.mailbox(f, c, env)?)?),
             AdminOpcode::DESTROY_EQ => {
                 let eqs = &mut self.functions[f as usize].eqs;
                 match eqs.get_mut(object as usize) {
@@ -132,19 +128,14 @@ impl Device {
                     _ => return Err(NOT_FOUND),
                 }
             }
-            AdminOpcode::CREATE_CQ => {
-                let context = CqContext::from_bytes(&self.mailbox(f, c, env)?);
-                reply.set_object(self.create_cq(f, &context)?);
-            }
+            AdminOpcode::CREATE_CQ => reply.set_object(self.create_cq(f, &self.mailbox(f, c, env)?)?),
             AdminOpcode::RESIZE_CQ => {
                 let cq = self.check_cq(f, object)?;
-                let context = CqContext::from_bytes(&self.mailbox(f, c, env)?);
-                self.resize_cq(cq, &context, env)?;
+                self.resize_cq(cq, &self.mailbox(f, c, env)?, env)?;
             }
             AdminOpcode::MODIFY_CQ => {
                 let cq = self.check_cq(f, object)?;
-                let context = CqContext::from_bytes(&self.mailbox(f, c, env)?);
-                self.modify_cq(cq, &context, env);
+                self.modify_cq(cq, &self.mailbox(f, c, env)?, env);
             }
             AdminOpcode::DESTROY_CQ => {
                 let cq = self.check_cq(f, object)?;
@@ -152,12 +143,11 @@ impl Device {
                 self.cqs[cq].used = false.into();
             }
             AdminOpcode::CREATE_SRQ => {
-                let context = SrqContext::from_bytes(&self.mailbox(f, c, env)?);
-                reply.set_object(self.create_srq(f, &context, env)?);
+                reply.set_object(self.create_srq(f, &self.mailbox(f, c, env)?, env)?)
             }
             AdminOpcode::MODIFY_SRQ => {
                 let s = self.check_srq(f, object)?;
-                let context = SrqContext::from_bytes(&self.mailbox(f, c, env)?);
+                let context: SrqContext = self.mailbox(f, c, env)?;
                 if context.limit() > self.srqs[s].mask + 1 {
                     return Err((AdminStatus::BAD_PARAM, Syndrome::ATTR_RANGE));
                 }
@@ -182,16 +172,12 @@ impl Device {
                 refuse_if(self.srqs[s].users != 0, IN_USE)?;
                 self.free_srq(s, env);
             }
-            AdminOpcode::CREATE_QP => {
-                let context = QpContext::from_bytes(&self.mailbox(f, c, env)?);
-                reply.set_object(self.create_qp(f, &context, env)?);
-            }
+            AdminOpcode::CREATE_QP => reply.set_object(self.create_qp(f, &self.mailbox(f, c, env)?, env)?),
             AdminOpcode::MODIFY_QP => {
                 let q = self.check_qp(f, object)?;
-                let context = QpContext::from_bytes(&self.mailbox(f, c, env)?);
                 self.modify_qp(
                     q,
-                    &context,
+                    &self.mailbox(f, c, env)?,
                     QpAttrMask(c.param0() as u32),
                     QpState(c.param1() as u8),
                     c.param2() as u8,
@@ -230,8 +216,7 @@ impl Device {
             }
             AdminOpcode::CREATE_FLOW => {
                 let q = self.check_qp(f, object)?;
-                let context = FlowContext::from_bytes(&self.mailbox(f, c, env)?);
-                reply.set_object(self.create_flow(f, q, &context)?);
+                reply.set_object(self.create_flow(f, q, &self.mailbox(f, c, env)?)?);
             }
             AdminOpcode::DESTROY_FLOW => self.destroy_flow(f, object)?,
             AdminOpcode::QUERY_FLOW => {
@@ -241,13 +226,9 @@ impl Device {
             }
             AdminOpcode::SET_VLAN => self.set_vlan(f, object, c.param0(), c.param1() != 0)?,
             AdminOpcode::CREATE_TABLE => {
-                let context = TableContext::from_bytes(&self.mailbox(f, c, env)?);
-                reply.set_object(self.create_table(f, &context, env)?);
+                reply.set_object(self.create_table(f, &self.mailbox(f, c, env)?, env)?)
             }
-            AdminOpcode::MODIFY_TABLE => {
-                let context = TableContext::from_bytes(&self.mailbox(f, c, env)?);
-                self.modify_table(f, object, &context, env)?;
-            }
+            AdminOpcode::MODIFY_TABLE => self.modify_table(f, object, &self.mailbox(f, c, env)?, env)?,
             AdminOpcode::DESTROY_TABLE => self.destroy_table(f, object)?,
             AdminOpcode::RESOLVE => match self.resolve((object, c.param2()), &c.gid(), env) {
                 Some(mac) => *reply = reply.with_mac(mac),
@@ -269,15 +250,9 @@ impl Device {
             AdminOpcode::FREE_MEMORY => self.free_memory(f, object)?,
             AdminOpcode::WRITE_MEMORY => self.copy_memory(f, c, true, env)?,
             AdminOpcode::READ_MEMORY => self.copy_memory(f, c, false, env)?,
-            AdminOpcode::SET_LAG => {
-                let context = LagContext::from_bytes(&self.mailbox(f, c, env)?);
-                self.set_lag(&context, env)?;
-            }
+            AdminOpcode::SET_LAG => self.set_lag(&self.mailbox(f, c, env)?, env)?,
             AdminOpcode::QUERY_LAG => self.answer_mailbox(f, c, self.query_lag(object)?.as_bytes(), env)?,
-            AdminOpcode::SET_PORT => {
-                let context = PortContext::from_bytes(&self.mailbox(f, c, env)?);
-                self.set_port(object, c.param0(), &context, env)?;
-            }
+            AdminOpcode::SET_PORT => self.set_port(object, c.param0(), &self.mailbox(f, c, env)?, env)?,
             AdminOpcode::QUERY_PORT | AdminOpcode::QUERY_MW => return Err((AdminStatus::NOT_SUPPORTED, OK)),
             _ => return Err((AdminStatus::BAD_OPCODE, OK)),
         }
