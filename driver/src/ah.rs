@@ -32,22 +32,11 @@ pub struct AhAttr {
 /// An address handle for UD sends.
 #[derive(Debug, Clone)]
 pub struct Ah {
-    attr: AhAttr,
-    address: WqeAddress,
+    /// The address segment, without the QPN and the Q_Key.
+    pub(crate) address: WqeAddress,
 }
 
 impl Ah {
-    /// The attributes it was made from.
-    pub fn attr(&self) -> &AhAttr {
-        &self.attr
-    }
-
-    /// The address segment, without the QPN and the Q_Key.
-    #[inline]
-    pub(crate) fn address(&self) -> &WqeAddress {
-        &self.address
-    }
-
     /// Resolves the Ethernet address and prepares the address segment.
     pub(crate) fn new<C: Card>(dev: &Device<C>, attr: &AhAttr) -> Result<Ah> {
         check(dev, attr)?;
@@ -63,7 +52,7 @@ impl Ah {
             .with_udp_sport(udp_sport(attr.flow_label))
             .with_static_rate(attr.static_rate)
             .with_sl(attr.sl);
-        Ok(Ah { attr: *attr, address })
+        Ok(Ah { address })
     }
 }
 

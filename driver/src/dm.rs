@@ -40,16 +40,6 @@ impl<C: Card> Device<C> {
 }
 
 impl<C: Card> Dm<C> {
-    /// Bytes.
-    pub fn len(&self) -> u64 {
-        self.len
-    }
-
-    /// Never: there is no part of nothing.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Where byte `at` of it is in the card's memory; fails unless `len` bytes from there on are of it.
     pub(crate) fn place(&self, at: u64, len: u64) -> Result<u32> {
         if at > self.len || len > self.len - at {

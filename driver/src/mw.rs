@@ -14,7 +14,7 @@ use crate::pd::Pd;
 pub struct Mw<C: Card> {
     /// First: destroyed before what it uses.
     object: Object<C>,
-    pd: Arc<Pd<C>>,
+    _pd: Arc<Pd<C>>,
     type2: bool,
 }
 
@@ -28,7 +28,7 @@ impl<C: Card> Pd<C> {
             .with_param1(if type2 { 2 } else { 1 });
         let rkey = self.dev.admin().run(command, &[])?.object();
         let object = Object::new(&self.dev, "memory window", AdminOpcode::DESTROY_MW, rkey);
-        Ok(Arc::new(Mw { object, pd: self.clone(), type2 }))
+        Ok(Arc::new(Mw { object, _pd: self.clone(), type2 }))
     }
 }
 
@@ -41,11 +41,6 @@ impl<C: Card> Mw<C> {
     /// Whether it is of type 2.
     pub fn type2(&self) -> bool {
         self.type2
-    }
-
-    /// Its protection domain.
-    pub fn pd(&self) -> &Arc<Pd<C>> {
-        &self.pd
     }
 
     /// Frees it, bound or not.

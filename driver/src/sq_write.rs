@@ -142,7 +142,7 @@ unsafe fn put_piece(to: *mut u8, from: *const u8, length: usize) {
 #[inline]
 unsafe fn put_address(to: *mut u8, wr: &SendWr<'_>) -> *mut u8 {
     let Some(ah) = wr.ah else { return to };
-    let address = ah.address().with_dest_qpn(wr.remote_qpn).with_qkey(wr.remote_qkey);
+    let address = ah.address.with_dest_qpn(wr.remote_qpn).with_qkey(wr.remote_qkey);
     let bytes = address.as_bytes();
     // SAFETY: as the caller promises.
     unsafe {

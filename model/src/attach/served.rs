@@ -34,12 +34,6 @@ impl ServedCard {
         self.0.runner.segment()
     }
 
-    /// Number of the card in its net, from 0.
-    #[allow(clippy::misnamed_getters)] // Of the card, not of its function.
-    pub fn index(&self) -> u16 {
-        self.0.function.card
-    }
-
     fn bell(&self) -> &ServerBell {
         &self.0.runner.net().servers[self.0.function.card as usize][self.0.function.index as usize]
     }

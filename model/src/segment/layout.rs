@@ -25,7 +25,7 @@ use crate::segment::reach::offered_files::FileTable;
 /// First eight bytes of every segment.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"VERBENA\x01");
 /// Changes whenever anything in this file or in the cards that a net holds (`Net`) changes its place or its meaning.
-pub const LAYOUT_VERSION: u32 = 31;
+pub const LAYOUT_VERSION: u32 = 32;
 /// The keeper's own index in the member table.
 pub const KEEPER_MEMBER: u16 = 0;
 /// Islands of a net, and so queue pairs that can be run at the same time; number 0 is all the cards.

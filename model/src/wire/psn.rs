@@ -1,7 +1,5 @@
 //! Packet sequence numbers: serial arithmetic modulo 2^24.
 
-use std::cmp::Ordering;
-
 /// All bits of a PSN.
 pub const MASK: u32 = 0x00ff_ffff;
 
@@ -17,23 +15,11 @@ pub const fn sub(psn: u32, n: u32) -> u32 {
     psn.wrapping_sub(n) & MASK
 }
 
-/// The PSN after `psn`.
-#[inline]
-pub const fn next(psn: u32) -> u32 {
-    add(psn, 1)
-}
-
 /// How far `a` is ahead of `b`: -2^23 ..= 2^23 - 1, negative when `a` is the older one.
 #[inline]
 pub const fn diff(a: u32, b: u32) -> i32 {
     // The shift puts bit 23 into the sign and drops what is above it.
     (a.wrapping_sub(b) << 8) as i32 >> 8
-}
-
-/// Which of two PSNs, less than 2^23 apart, is the later one.
-#[inline]
-pub fn cmp(a: u32, b: u32) -> Ordering {
-    diff(a, b).cmp(&0)
 }
 
 #[cfg(test)]
@@ -43,14 +29,10 @@ mod tests {
 
     #[test]
     fn wraps_at_24_bits() {
-        assert_eq!(next(0x00ff_ffff), 0);
         assert_eq!(add(0x00ff_fff0, 0x20), 0x10);
         assert_eq!(sub(3, 5), 0x00ff_fffe);
         assert_eq!(diff(2, 0x00ff_fffe), 4);
         assert_eq!(diff(0x00ff_fffe, 2), -4);
-        assert_eq!(cmp(0, 0x00ff_ffff), Ordering::Greater);
-        assert_eq!(cmp(0x00ff_ffff, 0), Ordering::Less);
-        assert_eq!(cmp(7, 7), Ordering::Equal);
     }
 
     #[test]

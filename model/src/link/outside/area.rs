@@ -1,7 +1,7 @@
 //! What all processes of a net know of its ports with a medium outside of the segment.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU16, AtomicU64, AtomicU8, Ordering::Relaxed};
 
 use super::reading::Reading;
 use crate::packet::{PortId, MAX_CARDS, PORTS};
@@ -107,7 +107,6 @@ pub struct OutsidePort {
     reading: Reading,
     /// [`Role`].
     role: AtomicU8,
-    window: AtomicU32,
     drops: [AtomicU64; Drop::ALL.len()],
 }
 
@@ -118,7 +117,6 @@ impl OutsidePort {
         self.count.store(descriptors.len() as u16, Relaxed);
         self.sports.iter().zip(&setting.sports).for_each(|(to, &from)| to.store(from, Relaxed));
         self.receiver.store(receiver.map_or(0, |index| index as u16 + 1), Relaxed);
-        self.window.store(setting.window, Relaxed);
         self.kind.store(setting.kind as u8, Relaxed);
     }
 
@@ -171,11 +169,6 @@ impl OutsidePort {
     /// The UDP source port of its descriptor `index`.
     pub fn sport(&self, index: usize) -> u16 {
         self.sports[index % MAX_DESCRIPTORS].load(Relaxed)
-    }
-
-    /// Bytes that a queue pair may have on their way.
-    pub fn window(&self) -> u32 {
-        self.window.load(Relaxed)
     }
 
     /// Counts packets that are dropped.
