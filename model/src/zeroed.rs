@@ -36,11 +36,12 @@ fn map(layout: Layout) -> io::Result<(*mut u8, usize)> {
     Ok((at.cast(), bytes))
 }
 
-/// The layout of a struct whose last field, a slice, has `count` items, and which is `empty` without any.
-fn with_tail<T: Plain>(empty: Layout, offset: usize, count: usize) -> Layout {
+/// A mapping for a struct whose last field, a slice at `offset`, has `count` items, and which is an `Empty` without any.
+fn with_tail<Empty, T: Plain>(offset: usize, count: usize) -> io::Result<(*mut [T], usize)> {
     let tail = Layout::array::<T>(count).expect("it fits into the address space");
-    let bytes = offset + tail.size();
-    Layout::from_size_align(bytes, empty.align()).expect("it fits into the address space").pad_to_align()
+    let layout = Layout::from_size_align(offset + tail.size(), align_of::<Empty>());
+    let (at, bytes) = map(layout.expect("it fits into the address space").pad_to_align())?;
+    Ok((std::ptr::slice_from_raw_parts_mut(at.cast(), count), bytes))
 }
 
 impl<T: Plain> Zeroed<T> {
@@ -62,20 +63,18 @@ impl<T: Plain> Zeroed<[T]> {
 impl Zeroed<World> {
     /// With so many cards.
     pub fn of_cards(count: usize) -> io::Result<Self> {
-        let empty = Layout::new::<WorldOf<[Device; 0]>>();
-        let offset = std::mem::offset_of!(WorldOf<[Device; 0]>, cards);
-        let (at, bytes) = map(with_tail::<Device>(empty, offset, count))?;
-        Ok(Zeroed { at: std::ptr::slice_from_raw_parts_mut(at.cast::<Device>(), count) as *mut World, bytes })
+        type Empty = WorldOf<[Device; 0]>;
+        let (cards, bytes) = with_tail::<Empty, Device>(std::mem::offset_of!(Empty, cards), count)?;
+        Ok(Zeroed { at: cards as *mut World, bytes })
     }
 }
 
 impl Zeroed<Sim> {
     /// With so many cards.
     pub fn of_cards(count: usize) -> io::Result<Self> {
-        let empty = Layout::new::<SimOf<[CardTime; 0]>>();
-        let offset = std::mem::offset_of!(SimOf<[CardTime; 0]>, cards);
-        let (at, bytes) = map(with_tail::<CardTime>(empty, offset, count))?;
-        Ok(Zeroed { at: std::ptr::slice_from_raw_parts_mut(at.cast::<CardTime>(), count) as *mut Sim, bytes })
+        type Empty = SimOf<[CardTime; 0]>;
+        let (cards, bytes) = with_tail::<Empty, CardTime>(std::mem::offset_of!(Empty, cards), count)?;
+        Ok(Zeroed { at: cards as *mut Sim, bytes })
     }
 }
 
