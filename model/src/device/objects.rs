@@ -62,10 +62,13 @@ impl Device {
         Ok(n as u32)
     }
 
+    fn check_cq_size(&self, c: &CqContext) -> Result<(), Refused> {
+        let fits = c.log_size() <= 22 && 1u32 << c.log_size() <= self.limits.max_cqe().next_power_of_two();
+        refuse_if(!fits, (AdminStatus::LIMIT, Syndrome::BAD_SIZE))
+    }
+
     pub(super) fn create_cq(&mut self, f: u16, c: &CqContext) -> Result<u32, Refused> {
-        if c.log_size() > 22 || 1u32 << c.log_size() > self.limits.max_cqe().next_power_of_two() {
-            return Err((AdminStatus::LIMIT, Syndrome::BAD_SIZE));
-        }
+        self.check_cq_size(c)?;
         let eq = c.vector();
         if eq as usize >= EQS || !self.functions[f as usize].eqs[eq as usize].used.get() {
             return Err((AdminStatus::BAD_PARAM, Syndrome::NO_OBJECT));
@@ -103,9 +106,7 @@ impl Device {
     /// Moves the CQEs that were not consumed to the new ring. The running indices go on; the driver
     /// holds its side of the CQ meanwhile, so the consumer index record is exact.
     pub(super) fn resize_cq(&mut self, n: usize, c: &CqContext, env: &mut impl Env) -> Result<(), Refused> {
-        if c.log_size() > 22 || 1u32 << c.log_size() > self.limits.max_cqe().next_power_of_two() {
-            return Err((AdminStatus::LIMIT, Syndrome::BAD_SIZE));
-        }
+        self.check_cq_size(c)?;
         let cq = self.cqs[n];
         env.settle(cq.ring, (u64::from(cq.mask) + 1) << 6);
         let mut record = [0u8; 4];
