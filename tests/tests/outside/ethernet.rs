@@ -1,11 +1,13 @@
 //! Ports that carry Ethernet frames: UNIX datagrams between two nets, and a peer that is a test.
 
 use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fpga_regs::{FlowContext, FlowKind, QpType, WqeOpcode};
 use model::attach::NetOptions;
 use model::link::LinkOptions;
+use tempfile::TempDir;
 use tests::{connect, datagram, wait_for, Net, Options, Peer, LIMIT};
 
 use super::{exchange, read_each_other};
@@ -17,13 +19,31 @@ pub fn net(cards: u8, port: &str) -> Net {
     Net::with(NetOptions { link, ..NetOptions::from(cards) })
 }
 
-#[test]
-fn two_nets_exchange_frames_in_unix_datagrams() {
+/// Two nets that exchange frames in UNIX datagrams, by the only card of the first and the second card of the other: cards whose
+/// IPv4 addresses differ.
+pub fn two_nets() -> (Net, Net, TempDir) {
     let directory = tempfile::tempdir().expect("a directory");
     let at = |name: &str| directory.path().join(name).display().to_string();
-    // Different cards, whose IPv4 addresses differ.
     let one = net(1, &format!("0=dgram:{},{}", at("one"), at("other")));
     let other = net(2, &format!("1=dgram:{},{}", at("other"), at("one")));
+    (one, other, directory)
+}
+
+/// A net of one card, with such a wire, that exchanges frames with a socket of the test's; that socket, which waits for so long,
+/// and where the port's is.
+pub fn net_and_peer(wire: LinkOptions, limit: Duration) -> (Net, UnixDatagram, PathBuf, TempDir) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [port, peer] = ["port", "peer"].map(|name| directory.path().join(name));
+    let socket = UnixDatagram::bind(&peer).expect("a socket");
+    socket.set_read_timeout(Some(limit)).expect("a limit");
+    let ports = vec![format!("0=dgram:{},{}", port.display(), peer.display()).parse().expect("a port")];
+    let link = LinkOptions { ports, ..wire };
+    (Net::with(NetOptions { link, ..NetOptions::from(1) }), socket, port, directory)
+}
+
+#[test]
+fn two_nets_exchange_frames_in_unix_datagrams() {
+    let (one, other, _directory) = two_nets();
     let (a, b) = (one.open(0), other.open(1));
     assert_ne!(a.node_guid() >> 16, b.node_guid() >> 16, "others may meet both");
     // IPv6 and IPv4.
@@ -49,10 +69,7 @@ fn two_nets_exchange_frames_in_unix_datagrams() {
 #[test]
 fn large_reads_lose_nothing() {
     const SIZE: usize = 16 << 20;
-    let directory = tempfile::tempdir().expect("a directory");
-    let at = |name: &str| directory.path().join(name).display().to_string();
-    let one = net(1, &format!("0=dgram:{},{}", at("one"), at("other")));
-    let other = net(2, &format!("1=dgram:{},{}", at("other"), at("one")));
+    let (one, other, _directory) = two_nets();
     let options = Options { mtu: 5, timeout: 19, bytes: 2 * SIZE, ..Options::default() };
     let (mut x, mut y) = connect(&one.open(0), &other.open(1), options);
     x.buffer.pattern(1);
@@ -74,11 +91,7 @@ fn request() -> Vec<u8> {
 
 #[test]
 fn a_peer_may_send_anything() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let [port, peer] = ["port", "peer"].map(|name| directory.path().join(name));
-    let socket = UnixDatagram::bind(&peer).expect("a socket");
-    socket.set_read_timeout(Some(Duration::from_millis(100))).expect("a limit");
-    let net = net(1, &format!("0=dgram:{},{}", port.display(), peer.display()));
+    let (net, socket, port, _directory) = net_and_peer(LinkOptions::default(), Duration::from_millis(100));
     let card = net.open(0);
     let answered = || {
         let until = Instant::now() + LIMIT;
@@ -125,10 +138,7 @@ fn a_peer_may_send_anything() {
 /// The peer need not pad frames, and the port does.
 #[test]
 fn no_frame_is_longer_than_the_longest_or_shorter_than_the_shortest() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let [port, peer] = ["port", "peer"].map(|name| directory.path().join(name));
-    let socket = UnixDatagram::bind(&peer).expect("a socket");
-    let net = net(1, &format!("0=dgram:{},{}", port.display(), peer.display()));
+    let (net, socket, port, _directory) = net_and_peer(LinkOptions::default(), LIMIT);
     let card = net.open(0);
     let options = Options { qp_type: QpType::RAW_PACKET, bytes: 1 << 17, ..Options::default() };
     let y = Peer::tuned(&card, options, None, |init| init.offloads.scatter_fcs = true);

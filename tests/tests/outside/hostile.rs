@@ -1,17 +1,27 @@
 //! A sender that is nobody's peer: whatever it sends, connections and their memory stay as they are.
 
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use driver::{AttrMask, QpAttr};
 use fpga_regs::{Access, CqeStatus, WqeOpcode};
-use model::wire::{frame, Aeth, BthOpcode, Headers, Network, Path, Reth};
+use model::wire::{frame, Aeth, Bth, BthOpcode, Headers, Network, Path, Reth};
 use tests::{loopback_address, wait_for, Options, Peer, Random};
 
 use super::{net_at, options, pair};
 
 const ROCE: u16 = 4791;
+
+fn gid(ip: Ipv4Addr) -> [u8; 16] {
+    ip.to_ipv6_mapped().octets()
+}
+
+/// Headers of a packet for a queue pair.
+fn headers(opcode: u8, dest_qp: u32) -> Headers {
+    let bth = Bth { opcode: BthOpcode(opcode), pkey: 0xffff, dest_qp, ..Bth::default() };
+    Headers { bth, ..Headers::default() }
+}
 
 /// A datagram that a RoCE sender at `from` could send: a right ICRC, whatever the headers say.
 fn datagram(from: [u8; 16], to: [u8; 16], sport: u16, headers: &Headers, payload: &[u8]) -> Vec<u8> {
@@ -38,10 +48,7 @@ fn a_stranger_touches_nothing() {
     let stranger = UdpSocket::bind((away, 0)).expect("a socket");
     let target = (there, ROCE);
     let sport = stranger.local_addr().unwrap().port();
-    let gid = |ip: std::net::Ipv4Addr| ip.to_ipv6_mapped().octets();
-    let mut headers = Headers::default();
-    headers.bth.opcode = BthOpcode(0x0a);
-    headers.bth.pkey = 0xffff;
+    let mut headers = headers(WRITE, y.qp.qpn());
     headers.bth.ack_request = true;
     headers.reth = Reth { virtual_address: y.buffer.addr(0), rkey: y.mr.rkey(), dma_length: 64 };
     let send = |headers: &Headers, payload: &[u8]| {
@@ -50,7 +57,6 @@ fn a_stranger_touches_nothing() {
     };
     // The right queue pair and key, at every PSN that could be the next: but of another address.
     for psn in 0..64 {
-        headers.bth.dest_qp = y.qp.qpn();
         headers.bth.psn = x.options.psn.wrapping_add(psn) & 0xff_ffff;
         send(&headers, &[0xee; 64]);
     }
@@ -109,15 +115,11 @@ fn notifications_come_from_the_peer() {
     let (here, there, away) = (loopback_address(), loopback_address(), loopback_address());
     let (one, other) = (net_at(here), net_at(there));
     let [_x, y] = pair([&one, &other], options());
-    let mut headers = Headers::default();
-    headers.bth.opcode = BthOpcode(0x81);
-    headers.bth.pkey = 0xffff;
-    headers.bth.dest_qp = y.qp.qpn();
+    let headers = headers(BthOpcode::CNP.0, y.qp.qpn());
     for (from, name) in [(away, "rx_no_qp"), (here, "rx_cnp")] {
         let before = y.counter(name);
         let socket = UdpSocket::bind((from, 0)).expect("a socket");
         let sport = socket.local_addr().unwrap().port();
-        let gid = |ip: std::net::Ipv4Addr| ip.to_ipv6_mapped().octets();
         socket.send_to(&datagram(gid(from), gid(there), sport, &headers, &[]), (there, ROCE)).expect("sent");
         wait_for(|| format!("{name} does not count it"), || y.counter(name) > before);
     }
@@ -132,7 +134,6 @@ fn the_rest_of_a_read_is_refused() {
     let peer = UdpSocket::bind((there, ROCE)).expect("a socket");
     peer.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
     let x = Peer::new(&net.open(0), Options { mtu: 5, ..options() });
-    let gid = |ip: std::net::Ipv4Addr| ip.to_ipv6_mapped().octets();
     x.init();
     x.rtr(0x77, gid(there), 0);
     x.rts();
@@ -143,12 +144,9 @@ fn the_rest_of_a_read_is_refused() {
     let mut request = [0; 5000];
     peer.recv(&mut request).expect("the request");
     assert_eq!(request[0], READ);
-    let mut headers = Headers::default();
-    headers.bth.pkey = 0xffff;
-    headers.bth.dest_qp = x.qp.qpn();
-    headers.bth.psn = x.options.psn;
     for (opcode, syndrome, payload) in [(READ_FIRST, 0, &[7; 4096][..]), (ACKNOWLEDGE, 0x62, &[])] {
-        headers.bth.opcode = BthOpcode(opcode);
+        let mut headers = headers(opcode, x.qp.qpn());
+        headers.bth.psn = x.options.psn;
         headers.aeth = Aeth { syndrome: model::wire::Syndrome(syndrome), msn: 1 };
         let bytes = datagram(gid(there), gid(here), ROCE, &headers, payload);
         peer.send_to(&bytes, (here, ROCE)).expect("sent");
@@ -188,14 +186,10 @@ fn a_peer_asks_for_much() {
     let [x, y] = pair([&one, &other], options);
     let socket = UdpSocket::bind((here, 0)).expect("a socket");
     let sport = socket.local_addr().unwrap().port();
-    let gid = |ip: std::net::Ipv4Addr| ip.to_ipv6_mapped().octets();
     let packets = LENGTH / 4096;
     let request = |opcode: u8, n: u32, id: u16| {
-        let mut headers = Headers::default();
-        headers.bth.opcode = BthOpcode(opcode);
-        headers.bth.pkey = 0xffff;
+        let mut headers = headers(opcode, y.qp.qpn());
         headers.bth.ack_request = true;
-        headers.bth.dest_qp = y.qp.qpn();
         headers.bth.psn = x.options.psn.wrapping_add(n * packets) & 0xff_ffff;
         headers.reth = Reth { virtual_address: y.buffer.addr(0), rkey: y.mr.rkey(), dma_length: LENGTH };
         numbered(id, gid(here), gid(there), sport, &headers, &[])

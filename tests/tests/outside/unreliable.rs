@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 
 use driver::Device;
 use fpga_regs::{QpType, WqeOpcode};
-use model::attach::NetOptions;
 use model::link::{LinkOptions, Wire};
-use tests::{connect, datagram, Net, Options, Peer, TestCard, LIMIT};
+use tests::{connect, datagram, Options, Peer, TestCard, LIMIT};
 
-use super::ethernet::net;
+use super::ethernet::{net_and_peer, two_nets};
 
 /// A group, as a GID.
 const GROUP: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 224, 1, 2, 3];
@@ -31,10 +30,7 @@ fn datagrams(card: &Arc<Device<TestCard>>) -> Peer<TestCard> {
 #[test]
 fn all_that_unreliable_queue_pairs_post_is_sent() {
     const MESSAGES: u64 = 64;
-    let directory = tempfile::tempdir().expect("a directory");
-    let at = |name: &str| directory.path().join(name).display().to_string();
-    let one = net(1, &format!("0=dgram:{},{}", at("one"), at("other")));
-    let other = net(2, &format!("1=dgram:{},{}", at("other"), at("one")));
+    let (one, other, _directory) = two_nets();
     let (a, b) = (one.open(0), other.open(1));
     for (to, qp_type, size) in
         [(&b, QpType::UC, 1 << 17), (&b, QpType::UD, 4000), (&a, QpType::UC, 1 << 17), (&a, QpType::UD, 4000)]
@@ -56,11 +52,7 @@ fn all_that_unreliable_queue_pairs_post_is_sent() {
 /// No switch sends a datagram for a group back to the port that it came from: members there get their copies at once.
 #[test]
 fn groups_have_members_on_the_port_itself() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let [port, peer] = ["port", "peer"].map(|name| directory.path().join(name));
-    let socket = UnixDatagram::bind(&peer).expect("a socket");
-    socket.set_read_timeout(Some(LIMIT)).expect("a limit");
-    let net = net(1, &format!("0=dgram:{},{}", port.display(), peer.display()));
+    let (net, socket, _, _directory) = net_and_peer(LinkOptions::default(), LIMIT);
     let card = net.open(0);
     let members: Vec<_> = (0..3)
         .map(|_| {
@@ -132,18 +124,9 @@ fn what_is_late_leaves_after_the_net_has_ended() {
 }
 
 fn late(messages: u64) -> (u64, Duration) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let [port, peer] = ["port", "peer"].map(|name| directory.path().join(name));
-    let socket = UnixDatagram::bind(&peer).expect("a socket");
-    socket.set_read_timeout(Some(PAUSE)).expect("a limit");
-    let port = format!("0=dgram:{},{}", port.display(), peer.display());
-    let link = LinkOptions {
-        ports: vec![port.parse().expect("a port")],
-        wire: Wire::Exact,
-        faults: "delay by=500ms".parse().expect("faults"),
-        ..LinkOptions::default()
-    };
-    let net = Net::with(NetOptions { link, ..NetOptions::from(1) });
+    let faults = "delay by=500ms".parse().expect("faults");
+    let wire = LinkOptions { wire: Wire::Exact, faults, ..LinkOptions::default() };
+    let (net, socket, _, _directory) = net_and_peer(wire, PAUSE);
     let x = datagrams(&net.open(0));
     let ah = x.pd.create_ah(&x.av(GROUP)).expect("an AH");
     let ended = Arc::new(AtomicBool::new(false));
@@ -170,11 +153,7 @@ fn what_waits_for_a_neighbour_leaves_after_the_net_has_ended() {
 
 fn waiting(messages: u64) -> (u64, Duration) {
     const MAC: [u8; 6] = [2, 0, 0, 0, 0, 0x63];
-    let directory = tempfile::tempdir().expect("a directory");
-    let [port, peer] = ["port", "peer"].map(|name| directory.path().join(name));
-    let socket = UnixDatagram::bind(&peer).expect("a socket");
-    socket.set_read_timeout(Some(PAUSE)).expect("a limit");
-    let net = net(1, &format!("0=dgram:{},{}", port.display(), peer.display()));
+    let (net, socket, port, _directory) = net_and_peer(LinkOptions::default(), PAUSE);
     let x = datagrams(&net.open(0));
     let to = [198, 18, 99, 99];
     let ah = x.pd.create_ah(&x.av(Ipv4Addr::from(to).to_ipv6_mapped().octets())).expect("an AH");

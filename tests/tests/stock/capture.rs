@@ -99,6 +99,15 @@ fn check(all: &[Packet]) {
     }
 }
 
+/// The packets of a capture that is ended now: it has missed none.
+fn whole(capture: Program, file: &Path) -> Vec<Packet> {
+    let (taken, dropped) = interrupted(capture);
+    let all = packets(file);
+    assert_eq!((all.len() as u64, dropped), (taken, 0), "{}", file.display());
+    check(&all);
+    all
+}
+
 fn count(all: &[Packet], opcode: u8) -> usize {
     all.iter().filter(|packet| packet.opcode() == opcode).count()
 }
@@ -117,13 +126,7 @@ fn all_packets_of_a_run_are_captured() {
         if let Err(error) = Pair::new(&net, "ibv_rc_pingpong", &arguments).run() {
             panic!("{wire}: {error}");
         }
-        let seen = captures.map(|(name, capture)| {
-            let (taken, dropped) = interrupted(capture);
-            let all = packets(&files.path(name));
-            assert_eq!((all.len() as u64, dropped), (taken, 0), "{wire}: {name}");
-            check(&all);
-            all
-        });
+        let seen = captures.map(|(name, capture)| whole(capture, &files.path(name)));
         let [all, left, right, none] = &seen;
         assert!(none.is_empty(), "{wire}: {none:?}");
         // Five packets of 1024 bytes a message, six hundred messages.
@@ -291,15 +294,8 @@ fn simulated_time_is_not_changed_by_a_capture() {
             });
             let arguments = ["-n", "200", "-s", "3000", "-m", "1024"];
             let said = Pair::new(&net, "ib_write_bw", &arguments).good().client.said;
-            let captures = captures.map(|captures| {
-                captures.map(|(name, capture)| {
-                    let (taken, dropped) = interrupted(capture);
-                    let all = packets(&files.path(name));
-                    assert_eq!((all.len() as u64, dropped), (taken, 0));
-                    check(&all);
-                    all
-                })
-            });
+            let captures = captures
+                .map(|captures| captures.map(|(name, capture)| whole(capture, &files.path(name))));
             net.expect_gone_after(holder);
             (said, captures, if captured { Vec::new() } else { records(&record, 65_535) })
         };
@@ -450,10 +446,7 @@ fn a_port_that_leads_outside_is_captured() {
         Ok((files, addresses, nets, captures))
     });
     for (name, capture) in captures {
-        let (taken, dropped) = interrupted(capture);
-        let all = packets(&files.path(name));
-        assert_eq!((all.len() as u64, dropped), (taken, 0), "{name}");
-        check(&all);
+        let all = whole(capture, &files.path(name));
         for inbound in [false, true] {
             let some: Vec<_> = all.iter().filter(|packet| packet.inbound == inbound).cloned().collect();
             assert!(some.iter().all(|packet| packet.port == "verbena0/1"), "{name}");
