@@ -215,7 +215,7 @@ impl<C: Card> Admin<C> {
             }
         }
         if any {
-            self.card.write32(regs::ACQ_CONSUMER, replies.consumer());
+            self.card.write32(regs::ACQ_CONSUMER, replies.consumer);
         }
     }
 

@@ -103,7 +103,7 @@ impl<C: Card> Device<C> {
             .with_ring_iova(memory.iova())
             .with_ci_iova(record.iova)
             .with_log_size(log as u8)
-            .with_vector(self.events().eqn() as u8)
+            .with_vector(self.events().eqn as u8)
             .with_page(self.page() as u16)
     }
 }

@@ -82,7 +82,7 @@ impl<C: Card> Dma<C> {
 
     /// A piece of a block of rings.
     pub fn piece(rings: Arc<Rings<C>>, ptr: *mut u8, iova: u64, len: usize) -> Self {
-        Dma { ptr, iova, len, card: rings.card().clone(), owner: Owner::Rings(rings) }
+        Dma { ptr, iova, len, card: rings.card.clone(), owner: Owner::Rings(rings) }
     }
 
     /// Where this process sees it.

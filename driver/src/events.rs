@@ -37,7 +37,8 @@ pub enum Event {
 /// The event queue of a function.
 pub(crate) struct Events<C: Card> {
     card: Arc<C>,
-    eqn: u32,
+    /// Its number, for CQs that report to it.
+    pub eqn: u32,
     pub vector: u32,
     ring: Mutex<Phased<C>>,
 }
@@ -62,11 +63,6 @@ impl<C: Card> Events<C> {
         Ok(Events { card: card.clone(), eqn, vector, ring })
     }
 
-    /// Its number, for CQs that report to it.
-    pub fn eqn(&self) -> u32 {
-        self.eqn
-    }
-
     /// The next event in the queue, without waiting.
     pub fn pop(&self) -> Option<Event> {
         let mut ring = lock(&self.ring);
@@ -74,7 +70,7 @@ impl<C: Card> Events<C> {
         if !ring.pop(&mut bytes) {
             return None;
         }
-        let taken = ring.consumer();
+        let taken = ring.consumer;
         if taken % TOLD_EVERY == 0 {
             self.card.write32(regs::eq_consumer(self.eqn), taken);
         }

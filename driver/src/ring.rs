@@ -11,18 +11,14 @@ pub(crate) struct Phased<C: Card> {
     memory: Dma<C>,
     log: u32,
     entry: usize,
-    consumer: u32,
+    /// Entries read so far.
+    pub consumer: u32,
 }
 
 impl<C: Card> Phased<C> {
     /// Over zeroed memory of `1 << log` entries.
     pub fn new(memory: Dma<C>, log: u32, entry: usize) -> Self {
         Phased { memory, log, entry, consumer: 0 }
-    }
-
-    /// Entries read so far.
-    pub fn consumer(&self) -> u32 {
-        self.consumer
     }
 
     /// Reads the next entry, if the card has written it.

@@ -21,7 +21,8 @@ const LINE: usize = 64;
 
 /// Memory for small rings; blocks are freed with the pool.
 pub(crate) struct Rings<C: Card> {
-    card: Arc<C>,
+    /// The card that gave the memory.
+    pub card: Arc<C>,
     state: Mutex<State<C>>,
 }
 
@@ -73,10 +74,5 @@ impl<C: Card> Rings<C> {
     /// Takes a piece back.
     pub fn give(&self, ptr: *mut u8, iova: u64, len: usize) {
         self.state().free.entry(len).or_default().push((ptr, iova));
-    }
-
-    /// The card that gave the memory.
-    pub fn card(&self) -> &Arc<C> {
-        &self.card
     }
 }

@@ -41,7 +41,8 @@ struct State {
 
 /// The socket of the client, with what must not be mixed up on it.
 pub struct Client {
-    socket: Arc<UnixStream>,
+    /// The socket, for reading.
+    pub socket: Arc<UnixStream>,
     sending: Mutex<()>,
     /// Data bytes that it takes in one message, at least one.
     pub most: AtomicUsize,
@@ -51,11 +52,6 @@ impl Client {
     /// Of a connection.
     pub fn new(socket: Arc<UnixStream>) -> Client {
         Client { socket, sending: Mutex::default(), most: MAX_DATA.into() }
-    }
-
-    /// The socket, for reading.
-    pub fn socket(&self) -> &UnixStream {
-        &self.socket
     }
 
     /// Sends a message in one piece.

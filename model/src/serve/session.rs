@@ -162,7 +162,7 @@ impl<'a> Session<'a> {
 
     /// The next command; `None` for what was no command, or none to carry out.
     fn read_message(&self, reading: &mut Reading) -> Result<Option<Job>, WireError> {
-        let message = wire::receive(self.client.socket())?;
+        let message = wire::receive(&self.client.socket)?;
         let header = message.header;
         if header.flags & flag::TYPE != 0 {
             if !self.asker.reply(&header, message.body) {

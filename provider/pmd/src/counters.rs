@@ -44,6 +44,11 @@ impl Counter {
 }
 
 impl Counters {
+    /// Packets, bytes and errors.
+    pub fn sums(&self) -> (u64, u64, u64) {
+        (self.packets.get(), self.bytes.get(), self.errors.get())
+    }
+
     /// Zeroes all.
     pub fn reset(&self) {
         for counter in [&self.packets, &self.bytes, &self.errors, &self.no_mbuf] {

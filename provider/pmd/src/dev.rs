@@ -49,7 +49,7 @@ impl<C: Card> Dev<'_, C> {
     pub fn work_queues(&self) -> Vec<Option<Arc<Qp<C>>>> {
         // SAFETY: ethdev's own, which only the thread that configures the port writes.
         let count = unsafe { (*self.data).nb_rx_queues };
-        (0..count).map(|n| self.receive_queue(n).map(|queue| queue.wq().clone())).collect()
+        (0..count).map(|n| self.receive_queue(n).map(|queue| queue.wq.clone())).collect()
     }
 
     /// What the program asked for of all receive queues: bits of `RTE_ETH_RX_OFFLOAD_*`.

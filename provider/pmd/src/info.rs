@@ -151,22 +151,18 @@ calls! {
         // SAFETY: ethdev calls it with a structure that is zero.
         let stats = &mut *stats;
         for (&n, queue) in &dev.port.receiving {
-            let counters = queue.counters();
-            let (packets, bytes, errors) =
-                (counters.packets.get(), counters.bytes.get(), counters.errors.get());
+            let (packets, bytes, errors) = queue.counters.sums();
             stats.ipackets += packets;
             stats.ibytes += bytes;
             stats.ierrors += errors;
-            stats.rx_nombuf += counters.no_mbuf.get();
+            stats.rx_nombuf += queue.counters.no_mbuf.get();
             let n = usize::from(n);
             if n < QUEUE_COUNTERS {
                 (stats.q_ipackets[n], stats.q_ibytes[n], stats.q_errors[n]) = (packets, bytes, errors);
             }
         }
         for (&n, queue) in &dev.port.sending {
-            let counters = queue.counters();
-            let (packets, bytes, errors) =
-                (counters.packets.get(), counters.bytes.get(), counters.errors.get());
+            let (packets, bytes, errors) = queue.counters.sums();
             stats.opackets += packets;
             stats.obytes += bytes;
             stats.oerrors += errors;
@@ -183,65 +179,60 @@ calls! {
 
     /// `stats_reset` and `xstats_reset`.
     pub unsafe fn stats_reset(dev) "the counters" {
-        dev.receiving().for_each(|queue| queue.counters().reset());
-        dev.sending().for_each(|queue| queue.counters().reset());
+        dev.receiving().for_each(|queue| queue.counters.reset());
+        dev.sending().for_each(|queue| queue.counters.reset());
         let info = dev.port.device.query_port(dev.port.number)?;
         dev.port.zero = info.counters.iter().map(|counter| counter.1).collect();
         Ok(())
     }
 }
 
-/// Calls with the card's counters; returns their number, or a negative errno value.
+/// Writes an `entry` for each of the card's counters, if there is room for all; returns their number, or a negative errno value.
 ///
 /// # Safety
-/// As [`with`].
-unsafe fn with_counters<C: Card>(dev: *mut EthDev, call: impl FnOnce(&[(&'static str, u64)])) -> c_int {
+/// As [`with`]; `list` must be null or have room for so many.
+unsafe fn with_counters<C: Card, T>(
+    dev: *mut EthDev,
+    (list, room): (*mut T, u32),
+    entry: impl Fn(usize, &(&'static str, u64)) -> T,
+) -> c_int {
     let mut count = 0;
     let read = |dev: &mut Dev<'_, C>| -> Result<(), Error> {
         let info = dev.port.info()?;
-        count = info.counters.len() as c_int;
-        call(&info.counters);
+        count = info.counters.len();
+        if count <= room as usize && !list.is_null() {
+            for (n, counter) in info.counters.iter().enumerate() {
+                // SAFETY: there is room, as the caller promises.
+                unsafe { list.add(n).write(entry(n, counter)) };
+            }
+        }
         Ok(())
     };
     // SAFETY: as the caller promises.
-    let status = unsafe { with::<C>(dev, "the card's counters", read) };
-    if status == 0 {
-        count
-    } else {
-        status
+    match unsafe { with::<C>(dev, "the card's counters", read) } {
+        0 => count as c_int,
+        status => status,
     }
 }
 
 /// `xstats_get`: the counters of the port's registers.
 pub unsafe extern "C" fn counters<C: Card>(dev: *mut EthDev, list: *mut Xstat, room: u32) -> c_int {
+    let entry = |n, counter: &(&str, u64)| Xstat { id: n as u64, value: counter.1 };
     // SAFETY: called by ethdev with so much room.
-    unsafe {
-        with_counters::<C>(dev, |counters| {
-            if counters.len() <= room as usize && !list.is_null() {
-                for (n, counter) in counters.iter().enumerate() {
-                    list.add(n).write(Xstat { id: n as u64, value: counter.1 });
-                }
-            }
-        })
-    }
+    unsafe { with_counters::<C, _>(dev, (list, room), entry) }
 }
 
 /// `xstats_get_names`.
 pub unsafe extern "C" fn counter_names<C: Card>(dev: *mut EthDev, list: *mut XstatName, room: u32) -> c_int {
+    let entry = |_, counter: &(&str, u64)| {
+        let mut name: XstatName = [0; 64];
+        let text = counter.0.to_ascii_lowercase();
+        let length = text.len().min(name.len() - 1);
+        name[..length].copy_from_slice(&text.as_bytes()[..length]);
+        name
+    };
     // SAFETY: called by ethdev with so much room, or to learn the number.
-    unsafe {
-        with_counters::<C>(dev, |counters| {
-            if counters.len() <= room as usize && !list.is_null() {
-                for (n, counter) in counters.iter().enumerate() {
-                    let mut name: XstatName = [0; 64];
-                    let text = counter.0.to_ascii_lowercase();
-                    let length = text.len().min(name.len() - 1);
-                    name[..length].copy_from_slice(&text.as_bytes()[..length]);
-                    list.add(n).write(name);
-                }
-            }
-        })
-    }
+    unsafe { with_counters::<C, _>(dev, (list, room), entry) }
 }
 
 /// `dev_supported_ptypes_get`: a list that ends in zero, with its length where the release asks for it; null for a card that
@@ -261,8 +252,9 @@ pub unsafe extern "C" fn packet_types<C: Card>(dev: *mut EthDev, count: *mut usi
             *count = if knows { PACKET_TYPES.len() - 1 } else { 0 };
         }
     }
-    match knows {
-        true => PACKET_TYPES.as_ptr(),
-        false => std::ptr::null(),
+    if knows {
+        PACKET_TYPES.as_ptr()
+    } else {
+        std::ptr::null()
     }
 }

@@ -131,9 +131,9 @@ pub unsafe extern "C" fn tx_info<C: Card>(dev: *mut EthDev, queue: u16, info: *m
         with::<C>(dev, "a transmit queue", |dev| {
             if let Some(queue) = dev.transmit_queue(queue) {
                 let info = &mut *info;
-                info.conf.offloads = queue.offloads();
+                info.conf.offloads = queue.offloads;
                 info.conf.deferred_start = queue.deferred.into();
-                info.descriptors = queue.size() as u16;
+                info.descriptors = queue.size as u16;
             }
             Ok(())
         });
@@ -176,7 +176,7 @@ pub unsafe extern "C" fn rx_status<C: Card>(queue: *mut c_void, ahead: u16) -> c
 pub unsafe extern "C" fn tx_status<C: Card>(queue: *mut c_void, ahead: u16) -> c_int {
     // SAFETY: as the caller promises.
     let Some(queue) = (unsafe { queue.cast::<TxQueue<C>>().as_ref() }) else { return -libc::EINVAL };
-    let (ahead, size) = (u32::from(ahead), queue.size());
+    let (ahead, size) = (u32::from(ahead), queue.size);
     match ahead {
         _ if ahead >= size => -libc::EINVAL,
         _ if ahead < size - queue.under_way() => TX_DONE,

@@ -31,12 +31,13 @@ const LINE: u32 = 64;
 /// A receive queue. Its places are those of the thread that receives; everybody may look at the rest.
 pub struct RxQueue<C: Card> {
     /// A receive work queue.
-    wq: Arc<Qp<C>>,
+    pub wq: Arc<Qp<C>>,
     cq: Arc<Cq<C>>,
     places: UnsafeCell<Places<C>>,
     /// Bytes of the longest frame that the program wants.
     longest: AtomicU32,
-    counters: Arc<Counters>,
+    /// What went through it.
+    pub counters: Arc<Counters>,
     /// Where its mbufs are from.
     pub pool: *mut Mempool,
     /// Bytes of an mbuf for data.
@@ -134,11 +135,6 @@ impl<C: Card> RxQueue<C> {
         self.longest.store((u32::from(mtu) + OVERHEAD + TAG).min(MAX_FRAME), Ordering::Relaxed);
     }
 
-    /// Its work queue, which an indirection table names.
-    pub fn wq(&self) -> &Arc<Qp<C>> {
-        &self.wq
-    }
-
     /// What is asked of it: bits of `RTE_ETH_RX_OFFLOAD_*`.
     pub fn offloads(&self) -> u64 {
         self.offloads.load(Ordering::Relaxed)
@@ -168,11 +164,6 @@ impl<C: Card> RxQueue<C> {
     pub fn tell(&self) -> bool {
         self.cq.arm(false);
         self.cq.waiting() != 0
-    }
-
-    /// What went through it.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
     }
 
     /// Receives packets.

@@ -34,10 +34,12 @@ const CHECKSUMS: u64 = TX_IP_CKSUM | TX_L4_MASK;
 pub struct TxQueue<C: Card> {
     raw: RawQp<C>,
     sent: UnsafeCell<Sent<C>>,
-    counters: Arc<Counters>,
+    /// What went through it.
+    pub counters: Arc<Counters>,
     /// Slots.
-    size: u32,
-    offloads: u64,
+    pub size: u32,
+    /// What is asked of it: bits of `RTE_ETH_TX_OFFLOAD_*`.
+    pub offloads: u64,
     /// It starts apart from its port.
     pub deferred: bool,
     /// Head and tail of [`Sent`] after the last burst, for everybody.
@@ -99,16 +101,6 @@ impl<C: Card> TxQueue<C> {
         Ok(TxQueue { raw, sent, counters, size, offloads, deferred, span })
     }
 
-    /// How many frames it has room for.
-    pub fn size(&self) -> u32 {
-        self.size
-    }
-
-    /// What is asked of it: bits of `RTE_ETH_TX_OFFLOAD_*`.
-    pub fn offloads(&self) -> u64 {
-        self.offloads
-    }
-
     /// How many slots the card has not sent yet, as of the last burst.
     pub fn under_way(&self) -> u32 {
         let span = self.span.load(Ordering::Relaxed);
@@ -116,11 +108,6 @@ impl<C: Card> TxQueue<C> {
         let sent = self.raw.cq.latest_send().map_or(tail, |done| done as u32);
         // What was posted since then may be sent already.
         Some(head.wrapping_sub(sent)).filter(|&count| count <= self.size).unwrap_or(0)
-    }
-
-    /// What went through it.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
     }
 
     /// Sends packets; returns how many. Their mbufs are free at once.

@@ -1,6 +1,6 @@
 //! QEMU and kernel, as `tests/guest/fetch` unpacks them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -8,7 +8,8 @@ use crate::stock::fetched;
 
 /// What a guest is started with.
 pub struct Kit {
-    root: PathBuf,
+    /// Where the packages of QEMU and of what it needs are unpacked.
+    pub root: PathBuf,
     kernel: PathBuf,
     /// The kernel's release, as `uname -r` says it.
     pub release: String,
@@ -37,11 +38,6 @@ impl Kit {
         command.arg("-L").arg(self.root.join("usr/share/qemu"));
         command.arg("-L").arg(self.root.join("usr/share/seabios"));
         command
-    }
-
-    /// Where the packages of QEMU and of what it needs are unpacked.
-    pub fn root(&self) -> &Path {
-        &self.root
     }
 
     /// The kernel's image.

@@ -28,7 +28,8 @@ pub enum Link {
 pub struct Rxe {
     machine: Machine,
     dir: tempfile::TempDir,
-    tcp: u16,
+    /// The TCP port that leads to the same port of the guest, on this machine's loopback.
+    pub tcp: u16,
     link: Link,
 }
 
@@ -111,11 +112,6 @@ impl Rxe {
             Link::Datagrams => format!("dgram:{},{}", self.peer().display(), self.path("guest").display()),
             Link::Stream => format!("stream:{}", self.peer().display()),
         }
-    }
-
-    /// The TCP port that leads to the same port of the guest, on this machine's loopback.
-    pub fn tcp(&self) -> u16 {
-        self.tcp
     }
 
     /// The guest.

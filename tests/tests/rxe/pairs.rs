@@ -185,7 +185,7 @@ impl Beside {
 
     /// The server in the guest, the client here.
     fn server_there(&mut self, server: &str, client: &str, program: &str) -> (bool, String) {
-        let port = self.rxe.tcp();
+        let port = self.rxe.tcp;
         let start = format!(
             "{} for i in $(seq 300); do netstat -ltn | grep -q :{port} && exit; sleep 0.1; done; exit 1",
             self.next_there(&format!("{program} {server} -p {port}"))

@@ -25,7 +25,7 @@ fn mpi() {
 #[test]
 #[ignore = "the long form of the checks"]
 fn a_guest_migrates() {
-    matrix(Kit::get().root().to_str().expect("a path in UTF-8"), &["qemu-system-x86"]);
+    matrix(Kit::get().root.to_str().expect("a path in UTF-8"), &["qemu-system-x86"]);
 }
 
 /// Those that are large to download, and all that the tests above leave out.

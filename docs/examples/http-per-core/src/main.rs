@@ -118,7 +118,7 @@ fn main() -> Result<()> {
 fn serve(args: &Serve) -> Result<()> {
     let Common { device, address, cores } = &args.common;
     let (port, queues) = Port::open(*device, *cores)?;
-    println!("http://{address}/ on {device}, {} cores", port.cores());
+    println!("http://{address}/ on {device}, {} cores", port.cores);
     cores::each(queues, |core, queues, failed| {
         let mut server = Server::new(queues, *address, core, args.connections);
         while !failed.any() {

@@ -48,7 +48,8 @@ impl fmt::Display for Name {
 
 /// An open port. Frames come while it lives.
 pub struct Port {
-    cores: u16,
+    /// Its cores.
+    pub cores: u16,
     _rules: Vec<Flow>,
     _group: Arc<Qp>,
     _table: Arc<Table<Card>>,
@@ -87,11 +88,6 @@ impl Port {
             rules.push(queues.own().create_flow(&arp)?);
         }
         Ok((Port { cores, _rules: rules, _group: group, _table: table }, queues))
-    }
-
-    /// Its cores.
-    pub fn cores(&self) -> u16 {
-        self.cores
     }
 
     /// The core that gets the TCP segments from one address to the other.

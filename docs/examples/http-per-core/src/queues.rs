@@ -141,7 +141,8 @@ pub struct Queues {
     spread: Receiving,
     own: Receiving,
     sending: Sending,
-    mac: [u8; 6],
+    /// The port's address.
+    pub mac: [u8; 6],
 }
 
 impl Queues {
@@ -182,11 +183,6 @@ impl Queues {
     /// The queue pair that rules can name for this core alone.
     pub fn own(&self) -> &Arc<Qp> {
         &self.own.qp
-    }
-
-    /// The port's address.
-    pub fn mac(&self) -> [u8; 6] {
-        self.mac
     }
 
     /// Whether all that was to be sent has left.

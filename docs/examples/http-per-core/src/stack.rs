@@ -31,7 +31,7 @@ pub struct Stack {
 impl Stack {
     /// On these queues, with this address. The first local ports and sequence numbers follow from `seed`.
     pub fn new(mut queues: Queues, address: Ipv4Addr, seed: u64) -> Self {
-        let mut config = Config::new(EthernetAddress(queues.mac()).into());
+        let mut config = Config::new(EthernetAddress(queues.mac).into());
         config.random_seed = seed;
         let mut interface = Interface::new(config, &mut queues, Instant::ZERO);
         interface.update_ip_addrs(|all| {

@@ -231,6 +231,6 @@ impl Queue {
 
     /// The key that the host wants back with the completion, if the card can do that. Otherwise the host does it.
     fn returned(&self, key: Option<u32>) -> Option<u32> {
-        key.filter(|_| self.connection.endpoint().invalidates())
+        key.filter(|_| self.connection.endpoint().invalidates)
     }
 }

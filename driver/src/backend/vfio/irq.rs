@@ -18,7 +18,8 @@ const DEVICE_SET_IRQS: libc::c_ulong = 0x3b6e;
 
 /// One eventfd a vector.
 pub(in crate::backend) struct Vectors {
-    fds: Vec<EventFd>,
+    /// The eventfds by vector.
+    pub fds: Vec<EventFd>,
 }
 
 impl Vectors {
@@ -69,11 +70,6 @@ impl Vectors {
             // It fails only when 2^64 wake-ups are waiting.
             let _ = fd.write(1);
         }
-    }
-
-    /// The eventfds by vector.
-    pub fn fds(&self) -> &[EventFd] {
-        &self.fds
     }
 
     /// Waits until a vector fires, and consumes the interrupt.

@@ -164,7 +164,7 @@ fn info(link: &Link) -> Result<Found, CardError> {
 
 /// Lets the card fire our eventfds.
 fn assign(link: &Link, vectors: &Vectors) -> Result<(), CardError> {
-    for (n, chunk) in vectors.fds().chunks(MAX_FDS.min(8)).enumerate() {
+    for (n, chunk) in vectors.fds.chunks(MAX_FDS.min(8)).enumerate() {
         let set = SetIrqs {
             argsz: SetIrqs::BYTES as u32,
             flags: irq_flag::DATA_EVENTFD | irq_flag::TRIGGER,

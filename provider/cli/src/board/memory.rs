@@ -14,7 +14,8 @@ use super::device::AnyCard;
 pub struct Shared {
     card: AnyCard,
     memory: Option<DmaMemory>,
-    ptr: *mut u8,
+    /// Where this process sees it.
+    pub ptr: *mut u8,
     /// Where the card sees it.
     pub iova: u64,
     pub len: usize,
@@ -26,11 +27,6 @@ impl Shared {
         let memory = card.alloc(len)?;
         let (ptr, iova) = (memory.ptr, memory.iova);
         Ok(Shared { card: card.clone(), memory: Some(memory), ptr, iova, len })
-    }
-
-    /// Where this process sees it.
-    pub fn pointer(&self) -> *mut u8 {
-        self.ptr
     }
 
     pub fn write(&self, at: usize, bytes: &[u8]) {

@@ -157,8 +157,8 @@ impl Cell<'_> {
             }
             match side.wait(Duration::ZERO)? {
                 Some(status) if status.success() => {}
-                Some(status) => bail!("{}: {status}", side.name()),
-                None => bail!("{}: did not end within {} s", side.name(), LIMIT.as_secs()),
+                Some(status) => bail!("{}: {status}", side.name),
+                None => bail!("{}: did not end within {} s", side.name, LIMIT.as_secs()),
             }
         }
         Ok(())

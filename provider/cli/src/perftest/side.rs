@@ -49,7 +49,7 @@ impl Log {
 
 /// A running side. Ended when dropped, whatever happens.
 pub struct Side {
-    name: &'static str,
+    pub name: &'static str,
     child: Child,
     log: Log,
     readers: Vec<JoinHandle<()>>,
@@ -124,10 +124,6 @@ impl Side {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
-    }
-
-    pub fn name(&self) -> &'static str {
-        self.name
     }
 
     /// The newest of all lines that it wrote.

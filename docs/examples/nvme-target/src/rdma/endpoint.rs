@@ -37,7 +37,8 @@ pub struct Endpoint {
     id: Owned<rdma_cm_id>,
     _events: Arc<Owned<rdma_event_channel, ()>>,
     parameters: rdma_conn_param,
-    invalidates: bool,
+    /// True if a SEND of this card can take a key of the peer's memory back.
+    pub invalidates: bool,
 }
 
 // SAFETY: the parameters hold no pointer as long as they are kept here; the rest says so itself.
@@ -125,11 +126,6 @@ impl Endpoint {
             SocketAddrAny::read(std::ptr::from_ref(stored).cast(), length as u32)
         };
         Ok(SocketAddr::try_from(address)?)
-    }
-
-    /// True if a SEND of this card can take a key of the peer's memory back.
-    pub fn invalidates(&self) -> bool {
-        self.invalidates
     }
 
     pub(super) fn id(&self) -> *mut rdma_cm_id {

@@ -68,7 +68,7 @@ impl Player {
                 // A page more: ranges of user memory begin anywhere in theirs.
                 let memory = Shared::new(&self.card, len + 4096)?;
                 let here = memory.iova + iova % 4096;
-                let ptr = memory.pointer().wrapping_add((iova % 4096) as usize);
+                let ptr = memory.ptr.wrapping_add((iova % 4096) as usize);
                 self.memory.add(here, len, ptr);
                 self.known.memory(*iova, len as u64, here);
                 self.given.insert(*iova, memory);
