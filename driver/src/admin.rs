@@ -158,17 +158,17 @@ impl<C: Card> Admin<C> {
 
     /// Creates an object from its context; returns its number.
     pub fn create(&self, opcode: AdminOpcode, context: &[u8]) -> Result<u32> {
-        Ok(self.run(Command::new().with_opcode(opcode), context)?.object())
+        Ok(self.run(Command::of(opcode), context)?.object())
     }
 
     /// Destroys an object.
     pub fn destroy(&self, opcode: AdminOpcode, object: u32) -> Result<()> {
-        self.run(Command::new().with_opcode(opcode).with_object(object), &[]).map(drop)
+        self.run(Command::of(opcode).with_object(object), &[]).map(drop)
     }
 
     /// Reads the context of an object.
     pub fn query(&self, opcode: AdminOpcode, object: u32, context: &mut [u8]) -> Result<()> {
-        self.read(Command::new().with_opcode(opcode).with_object(object), context)
+        self.read(Command::of(opcode).with_object(object), context)
     }
 
     /// Writes the command into the ring, and rings the doorbell.

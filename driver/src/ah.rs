@@ -77,8 +77,7 @@ pub(crate) fn resolve<C: Card>(dev: &Device<C>, attr: &AhAttr) -> Result<[u8; 6]
     if let Some(mac) = multicast_mac(&attr.dgid) {
         return Ok(mac);
     }
-    let command = Command::new()
-        .with_opcode(AdminOpcode::RESOLVE)
+    let command = Command::of(AdminOpcode::RESOLVE)
         .with_object(attr.port.into())
         .with_gid(attr.dgid)
         .with_param2(attr.sgid_index.into());

@@ -137,7 +137,7 @@ impl<C: Card> Cq<C> {
     pub fn moderate(&self, count: u16, period_us: u16) -> Result<()> {
         self.dev.need(FeatureSet::MODERATION, "moderating the events of a CQ")?;
         let context = CqContext::new().with_event_count(count).with_event_period(period_us);
-        let command = Command::new().with_opcode(AdminOpcode::MODIFY_CQ).with_object(self.cqn);
+        let command = Command::of(AdminOpcode::MODIFY_CQ).with_object(self.cqn);
         self.dev.admin().run(command, context.as_bytes()).map(drop)
     }
 
@@ -161,7 +161,7 @@ impl<C: Card> Cq<C> {
         let mut next = CqRing::new(memory.ptr(), log, self.cqn, self.record, self.dev.qps.clone());
         next.blank(hot.consumer());
         let context = self.dev.cq_context(&memory, self.record, log).with_stamped(self.stamped);
-        let command = Command::new().with_opcode(AdminOpcode::RESIZE_CQ).with_object(self.cqn);
+        let command = Command::of(AdminOpcode::RESIZE_CQ).with_object(self.cqn);
         let (memory, _) = memory.after(self.dev.admin().run(command, context.as_bytes()))?;
         *hot = next;
         drop(hot);

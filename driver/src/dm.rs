@@ -29,10 +29,7 @@ impl<C: Card> Device<C> {
     /// `len` zeroed bytes of the card's own memory, aligned to 2^`log_align`.
     pub fn alloc_dm(self: &Arc<Self>, len: u64, log_align: u32) -> Result<Arc<Dm<C>>> {
         self.need(FeatureSet::ON_CARD_MEMORY, "memory of the card's own")?;
-        let command = Command::new()
-            .with_opcode(AdminOpcode::ALLOC_MEMORY)
-            .with_param0(len)
-            .with_param1(log_align.into());
+        let command = Command::of(AdminOpcode::ALLOC_MEMORY).with_param0(len).with_param1(log_align.into());
         let offset = self.admin().run(command, &[])?.object();
         let object = Object::new(self, "part of the card's memory", AdminOpcode::FREE_MEMORY, offset);
         Ok(Arc::new(Dm { object, len }))
@@ -62,7 +59,7 @@ impl<C: Card> Dm<C> {
     /// Copies bytes there, from byte `at` on; both are multiples of 4.
     pub fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
         let place = self.copy_place(at, bytes.len())?;
-        let command = Command::new().with_opcode(AdminOpcode::WRITE_MEMORY);
+        let command = Command::of(AdminOpcode::WRITE_MEMORY);
         for (n, chunk) in bytes.chunks(MAILBOX).enumerate() {
             let command = command.with_object(place + (n * MAILBOX) as u32);
             self.object.dev.admin().run(command, chunk)?;
@@ -73,7 +70,7 @@ impl<C: Card> Dm<C> {
     /// Copies bytes from there, from byte `at` on; both are multiples of 4.
     pub fn read(&self, at: u64, bytes: &mut [u8]) -> Result<()> {
         let place = self.copy_place(at, bytes.len())?;
-        let command = Command::new().with_opcode(AdminOpcode::READ_MEMORY);
+        let command = Command::of(AdminOpcode::READ_MEMORY);
         for (n, chunk) in bytes.chunks_mut(MAILBOX).enumerate() {
             let command = command.with_object(place + (n * MAILBOX) as u32);
             self.object.dev.admin().read(command, chunk)?;

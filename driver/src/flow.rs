@@ -42,7 +42,7 @@ impl<C: Card> Qp<C> {
             return Err(Error::invalid("only raw packet and RX-hash QPs have flow rules"));
         }
         dev.check_port(rule.port())?;
-        let command = Command::new().with_opcode(AdminOpcode::CREATE_FLOW).with_object(self.qpn());
+        let command = Command::of(AdminOpcode::CREATE_FLOW).with_object(self.qpn());
         let number = dev.admin().run(command, rule.as_bytes())?.object();
         let object = Object::new(dev, "flow rule", AdminOpcode::DESTROY_FLOW, number);
         Ok(Flow { object, _qp: self.clone() })
@@ -54,8 +54,7 @@ impl<C: Card> Device<C> {
     pub fn set_vlan(&self, port: u8, vlan: u16, on: bool) -> Result<()> {
         self.need(FeatureSet::VLAN_FILTER, FILTER)?;
         self.check_port(port)?;
-        let command = Command::new()
-            .with_opcode(AdminOpcode::SET_VLAN)
+        let command = Command::of(AdminOpcode::SET_VLAN)
             .with_object(port.into())
             .with_param0(vlan.into())
             .with_param1(on.into());
@@ -75,7 +74,7 @@ pub struct FlowCount {
 impl<C: Card> Flow<C> {
     /// What it has counted, if it is [counted](FlowContext::counted); else nothing.
     pub fn count(&self) -> Result<FlowCount> {
-        let command = Command::new().with_opcode(AdminOpcode::QUERY_FLOW).with_object(self.object.number);
+        let command = Command::of(AdminOpcode::QUERY_FLOW).with_object(self.object.number);
         let reply = self.object.dev.admin().run(command, &[])?;
         Ok(FlowCount { frames: reply.value0(), bytes: reply.value1() })
     }

@@ -15,7 +15,7 @@ impl<C: Card> Device<C> {
     pub fn set_lag(&self, mode: LagMode, select: LagSelect, rate: LacpRate) -> Result<()> {
         self.need(FeatureSet::LAG, WHAT)?;
         let context = LagContext::new().with_mode(mode).with_select(select).with_rate(rate);
-        let command = Command::new().with_opcode(AdminOpcode::SET_LAG);
+        let command = Command::of(AdminOpcode::SET_LAG);
         self.admin().run(command, context.as_bytes()).map(drop)
     }
 

@@ -31,7 +31,7 @@ impl<C: Card> Qp<C> {
             QpType::UD | QpType::RAW_PACKET | QpType::RX_HASH => (),
             _ => return Err(Error::invalid("only UD and raw packet QPs join multicast groups")),
         }
-        let command = Command::new().with_opcode(opcode).with_object(self.qpn()).with_gid(*gid);
+        let command = Command::of(opcode).with_object(self.qpn()).with_gid(*gid);
         dev.admin().run(command, &[]).map(drop)
     }
 }

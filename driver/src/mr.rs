@@ -300,10 +300,8 @@ impl<C: Card> Mr<C> {
         refuse_if(!Arc::ptr_eq(&pd.dev, &self.dev), "a memory region stays with its device")?;
         let (context, memory) = pd.place(region)?;
         let all = MrAttrMask::TRANSLATION | MrAttrMask::PD | MrAttrMask::ACCESS;
-        let command = Command::new()
-            .with_opcode(AdminOpcode::MODIFY_MR)
-            .with_object(self.key)
-            .with_param0(all.bits().into());
+        let command =
+            Command::of(AdminOpcode::MODIFY_MR).with_object(self.key).with_param0(all.bits().into());
         if let Err(error) = self.dev.admin().run(command, context.as_bytes()) {
             return Err(self.dev.undo(memory, error));
         }

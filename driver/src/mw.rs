@@ -22,8 +22,7 @@ impl<C: Card> Pd<C> {
     /// A new, unbound window of type 1 or 2.
     pub fn alloc_mw(self: &Arc<Self>, type2: bool) -> Result<Arc<Mw<C>>> {
         self.dev.need(if type2 { FeatureSet::MW_TYPE2 } else { FeatureSet::MW_TYPE1 }, "a memory window")?;
-        let command = Command::new()
-            .with_opcode(AdminOpcode::CREATE_MW)
+        let command = Command::of(AdminOpcode::CREATE_MW)
             .with_param0(self.pdn().into())
             .with_param1(if type2 { 2 } else { 1 });
         let rkey = self.dev.admin().run(command, &[])?.object();

@@ -94,10 +94,8 @@ impl<C: Card> Device<C> {
 
     fn set_port(&self, number: u8, mask: PortAttrMask, to: &PortContext) -> Result<()> {
         self.check_port(number)?;
-        let command = Command::new()
-            .with_opcode(AdminOpcode::SET_PORT)
-            .with_object(number.into())
-            .with_param0(mask.0.into());
+        let command =
+            Command::of(AdminOpcode::SET_PORT).with_object(number.into()).with_param0(mask.0.into());
         self.admin().run(command, to.as_bytes()).map(drop)
     }
 

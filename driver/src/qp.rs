@@ -158,10 +158,7 @@ impl<C: Card> Xrcd<C> {
 
     /// Holds a receiving queue pair of the domain that another function has created. `NOT_FOUND` if there is none.
     pub fn open_qp(self: &Arc<Self>, qpn: u32) -> Result<Arc<Qp<C>>> {
-        let command = Command::new()
-            .with_opcode(AdminOpcode::OPEN_QP)
-            .with_object(qpn)
-            .with_param0(self.number().into());
+        let command = Command::of(AdminOpcode::OPEN_QP).with_object(qpn).with_param0(self.number().into());
         self.object.dev.admin().run(command, &[])?;
         Ok(Qp::of_domain(self, qpn))
     }
@@ -240,10 +237,7 @@ impl<C: Card> Qp<C> {
             Of::Pd { .. } | Of::Table { .. } => 0,
             Of::Xrcd { xrcd } => xrcd.number(),
         };
-        let command = Command::new()
-            .with_opcode(AdminOpcode::DESTROY_QP)
-            .with_object(self.qpn)
-            .with_param0(xrcd.into());
+        let command = Command::of(AdminOpcode::DESTROY_QP).with_object(self.qpn).with_param0(xrcd.into());
         if let Err(error) = self.dev.admin().run(command, &[]) {
             self.gate(control.state);
             return Err(error);

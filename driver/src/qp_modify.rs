@@ -58,8 +58,7 @@ impl<C: Card> Qp<C> {
             false => mask.without(AttrMask::EN_SQD_ASYNC_NOTIFY),
         };
         let current = if mask.contains(AttrMask::CUR_STATE) { now.0 } else { 0xff };
-        let command = Command::new()
-            .with_opcode(AdminOpcode::MODIFY_QP)
+        let command = Command::of(AdminOpcode::MODIFY_QP)
             .with_object(self.qpn())
             .with_param0(asked.0.into())
             .with_param1(next.0.into())

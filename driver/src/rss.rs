@@ -30,8 +30,7 @@ impl<C: Card> Qp<C> {
     /// Whether a receive work queue strips VLAN tags, from the next frame on.
     pub fn set_strip_vlan(&self, strip: bool) -> Result<()> {
         self.dev.need(FeatureSet::STRIP_VLAN, "VLAN stripping that changes while a work queue is there")?;
-        let command = Command::new()
-            .with_opcode(AdminOpcode::MODIFY_QP)
+        let command = Command::of(AdminOpcode::MODIFY_QP)
             .with_object(self.qpn())
             .with_param0(QpAttrMask::STRIP_VLAN.0.into());
         self.dev.admin().run(command, QpContext::new().with_strip_vlan(strip).as_bytes()).map(drop)
@@ -92,7 +91,7 @@ impl<C: Card> Device<C> {
     /// An indirection table of work queues; a power of two of them, and one may be there more than once.
     pub fn create_table(self: &Arc<Self>, queues: &[Arc<Qp<C>>]) -> Result<Arc<Table<C>>> {
         self.need(FeatureSet::RSS, WHAT)?;
-        let command = Command::new().with_opcode(AdminOpcode::CREATE_TABLE);
+        let command = Command::of(AdminOpcode::CREATE_TABLE);
         let number = self.write_table(command, queues)?;
         let queues = Mutex::new(queues.into());
         let object = Object::new(self, "indirection table", AdminOpcode::DESTROY_TABLE, number);
@@ -135,7 +134,7 @@ impl<C: Card> Table<C> {
     /// Exchanges all entries, between two frames; as many as it had.
     pub fn modify(&self, queues: &[Arc<Qp<C>>]) -> Result<()> {
         let mut old = lock(&self.queues);
-        let command = Command::new().with_opcode(AdminOpcode::MODIFY_TABLE).with_object(self.object.number);
+        let command = Command::of(AdminOpcode::MODIFY_TABLE).with_object(self.object.number);
         self.object.dev.write_table(command, queues)?;
         *old = queues.into();
         Ok(())

@@ -171,7 +171,7 @@ impl<C: Card> Srq<C> {
         }
         within("limit of an SRQ", attr.limit, self.attr.max_wr)?;
         let context = SrqContext::new().with_pd(self.pd.pdn()).with_limit(attr.limit);
-        let command = Command::new().with_opcode(AdminOpcode::MODIFY_SRQ).with_object(self.srqn);
+        let command = Command::of(AdminOpcode::MODIFY_SRQ).with_object(self.srqn);
         self.pd.dev.admin().run(command, context.as_bytes()).map(drop)
     }
 

@@ -22,8 +22,7 @@ impl<C: Card> Device<C> {
     /// EXCLUSIVE.
     pub fn open_xrcd(self: &Arc<Self>, key: [u64; 2], flags: XrcdFlags) -> Result<Arc<Xrcd<C>>> {
         self.need(FeatureSet::XRC, "an XRC domain")?;
-        let command = Command::new()
-            .with_opcode(AdminOpcode::OPEN_XRCD)
+        let command = Command::of(AdminOpcode::OPEN_XRCD)
             .with_param0(key[0])
             .with_param1(key[1])
             .with_param2(flags.bits().into());

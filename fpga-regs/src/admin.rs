@@ -161,6 +161,11 @@ layout! {
 }
 
 impl Command {
+    /// A command with this opcode.
+    pub const fn of(opcode: AdminOpcode) -> Self {
+        Self::new().with_opcode(opcode)
+    }
+
     /// The GID in `param0` and `param1`: its 16 bytes are in the order of the
     /// wire (ATTACH_MCAST, DETACH_MCAST, RESOLVE).
     pub const fn gid(&self) -> [u8; 16] {

@@ -278,7 +278,7 @@ fn completions() -> Vec<Sample> {
 /// A command with all that it takes.
 fn command(spec: &CommandSpec, seed: usize) -> Sample {
     let base = Command::from_slice(&filled(&Command::FORMAT, seed)).unwrap_or_default();
-    let mut command = Command::new().with_opcode(spec.opcode).with_tag(base.tag());
+    let mut command = Command::of(spec.opcode).with_tag(base.tag());
     if !spec.object.is_empty() {
         command.set_object(base.object());
     }

@@ -25,7 +25,7 @@ fn filled(format: &Format) -> Vec<u8> {
 }
 
 fn command(opcode: AdminOpcode) -> Command {
-    let mut command = Command::new().with_opcode(opcode).with_tag(0x21);
+    let mut command = Command::of(opcode).with_tag(0x21);
     let spec = opcode.spec().unwrap();
     if !spec.object.is_empty() {
         command.set_object(0x17);
@@ -72,7 +72,7 @@ fn commands() {
         let name = format!("command_{}", spec.opcode).to_lowercase();
         assert_snapshot!(name, decode::command(&bytes).to_string());
     }
-    let unknown = Command::new().with_opcode(AdminOpcode(0x99)).with_param3(1);
+    let unknown = Command::of(AdminOpcode(0x99)).with_param3(1);
     let text = decode::command(unknown.as_bytes()).to_string();
     assert_snapshot!("command_unknown", text);
 }

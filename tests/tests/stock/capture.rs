@@ -294,8 +294,8 @@ fn simulated_time_is_not_changed_by_a_capture() {
             });
             let arguments = ["-n", "200", "-s", "3000", "-m", "1024"];
             let said = Pair::new(&net, "ib_write_bw", &arguments).good().client.said;
-            let captures = captures
-                .map(|captures| captures.map(|(name, capture)| whole(capture, &files.path(name))));
+            let captures =
+                captures.map(|captures| captures.map(|(name, capture)| whole(capture, &files.path(name))));
             net.expect_gone_after(holder);
             (said, captures, if captured { Vec::new() } else { records(&record, 65_535) })
         };

@@ -107,8 +107,7 @@ impl Client {
         self.write(0, regs::ACQ_BASE, &(IOVA + REPLIES as u64).to_le_bytes());
         self.write(0, regs::ADMIN_SIZE, &4_u32.to_le_bytes());
         self.write(0, regs::CONTROL, &regs::Control(0).with_enable(true).0.to_le_bytes());
-        let command = admin::Command::new()
-            .with_opcode(admin::AdminOpcode::QUERY_CARD)
+        let command = admin::Command::of(admin::AdminOpcode::QUERY_CARD)
             .with_out_iova(IOVA + OUTPUT as u64)
             .with_out_len(CardLimits::BYTES as u32);
         self.memory[..command.as_bytes().len()].copy_from_slice(command.as_bytes());

@@ -235,8 +235,7 @@ fn a_client_that_shortens_its_file_loses_its_card_only() {
     write(0, regs::ACQ_BASE, &(IOVA + REPLIES).to_le_bytes());
     write(0, regs::ADMIN_SIZE, &4_u32.to_le_bytes());
     write(0, regs::CONTROL, &regs::Control(0).with_enable(true).0.to_le_bytes());
-    let command = admin::Command::new()
-        .with_opcode(admin::AdminOpcode::QUERY_CARD)
+    let command = admin::Command::of(admin::AdminOpcode::QUERY_CARD)
         .with_out_iova(IOVA + OUTPUT)
         .with_out_len(CardLimits::BYTES as u32);
     file.write_all_at(command.as_bytes(), 0).expect("a command");

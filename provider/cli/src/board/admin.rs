@@ -126,7 +126,7 @@ impl Admin {
 
     /// Makes an object and gives its number.
     pub fn create(&mut self, opcode: AdminOpcode, context: &[u8]) -> Result<u32, AdminError> {
-        let command = Command::new().with_opcode(opcode);
+        let command = Command::of(opcode);
         let reply = match context {
             [] => self.run(command),
             _ => self.with_context(command, context),
@@ -142,8 +142,7 @@ impl Admin {
         mask: QpAttrMask,
         context: QpContext,
     ) -> Result<(), AdminError> {
-        let command = Command::new()
-            .with_opcode(AdminOpcode::MODIFY_QP)
+        let command = Command::of(AdminOpcode::MODIFY_QP)
             .with_object(qpn)
             .with_param0((mask | QpAttrMask::STATE).0.into())
             .with_param1(to.0.into())
@@ -229,7 +228,7 @@ impl Queues {
             (AdminOpcode::FREE_PD, self.pd),
             (AdminOpcode::FREE_PAGE, self.page),
         ] {
-            admin.run(Command::new().with_opcode(opcode).with_object(object))?;
+            admin.run(Command::of(opcode).with_object(object))?;
         }
         Ok(())
     }
@@ -248,11 +247,8 @@ impl Queues {
         gid_index: u8,
         gid: [u8; 16],
     ) -> Result<(), AdminError> {
-        let resolve = Command::new()
-            .with_opcode(AdminOpcode::RESOLVE)
-            .with_object(1)
-            .with_gid(gid)
-            .with_param2(gid_index.into());
+        let resolve =
+            Command::of(AdminOpcode::RESOLVE).with_object(1).with_gid(gid).with_param2(gid_index.into());
         let dmac = admin.run(resolve)?.mac();
         let context = QpContext::new()
             .with_qp_type(QpType::RC)

@@ -28,12 +28,12 @@ pub fn queue(lab: &mut Lab<'_>) -> Check {
     }
     let mut first = Ok(());
     for number in 0..COMMANDS {
-        if let Err(error) = admin.run(Command::new().with_opcode(AdminOpcode::NOP)) {
+        if let Err(error) = admin.run(Command::of(AdminOpcode::NOP)) {
             first = Err((number, error));
             break;
         }
     }
-    let unknown = first.is_ok().then(|| admin.run(Command::new().with_opcode(AdminOpcode(0xfff))));
+    let unknown = first.is_ok().then(|| admin.run(Command::of(AdminOpcode(0xfff))));
     lab.admin = Some(admin);
     if let Err((number, error)) = first {
         let failure = unanswered(&card, number, error);

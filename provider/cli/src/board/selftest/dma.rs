@@ -26,8 +26,7 @@ fn write_into(lab: &mut Lab<'_>, memory: &Shared) -> Check {
     for offset in OFFSETS {
         let at = MIDDLE + offset;
         memory.fill(CANARY);
-        let command = Command::new()
-            .with_opcode(AdminOpcode::QUERY_CARD)
+        let command = Command::of(AdminOpcode::QUERY_CARD)
             .with_out_iova(memory.iova + at as u64)
             .with_out_len(CardLimits::BYTES as u32);
         lab.admin()?.run(command).map_err(|error| command_failed("QUERY_CARD is answered", error))?;
@@ -93,21 +92,19 @@ fn read_from(lab: &mut Lab<'_>, memory: &Shared, context: QpContext) -> Check {
         let context = context.with_max_inline(number as u32 + 1).with_sq_sig_all(number % 2 == 0);
         memory.fill(CANARY);
         memory.write(at, context.as_bytes());
-        let create = Command::new()
-            .with_opcode(AdminOpcode::CREATE_QP)
+        let create = Command::of(AdminOpcode::CREATE_QP)
             .with_in_iova(memory.iova + at as u64)
             .with_in_len(QpContext::BYTES as u32);
         let admin = lab.admin()?;
         let expected = "CREATE_QP takes the context that it reads";
         let qpn = admin.run(create).map_err(|error| command_failed(expected, error))?.object();
         let out = 3 * 4096;
-        let query = Command::new()
-            .with_opcode(AdminOpcode::QUERY_QP)
+        let query = Command::of(AdminOpcode::QUERY_QP)
             .with_object(qpn)
             .with_out_iova(memory.iova + out as u64)
             .with_out_len(QpContext::BYTES as u32);
         admin.run(query).map_err(|error| command_failed("QUERY_QP is answered", error))?;
-        let destroy = Command::new().with_opcode(AdminOpcode::DESTROY_QP).with_object(qpn);
+        let destroy = Command::of(AdminOpcode::DESTROY_QP).with_object(qpn);
         admin.run(destroy).map_err(|error| command_failed("DESTROY_QP is answered", error))?;
         let got = memory.read(out, QpContext::BYTES);
         let set = QpContext::FIELDS

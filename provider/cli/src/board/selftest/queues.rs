@@ -122,7 +122,7 @@ fn send_to_itself(lab: &mut Lab<'_>, queues: &Queues, buffer: &Shared) -> Check 
         let look = format!("the DMA write of the payload, at {:#x}", buffer.iova + at);
         return failed(format!("the message is at {:#x}", buffer.iova + at), came, look);
     }
-    let destroy = Command::new().with_opcode(AdminOpcode::DESTROY_MR).with_object(lkey);
+    let destroy = Command::of(AdminOpcode::DESTROY_MR).with_object(lkey);
     let destroyed = lab.admin()?.run(destroy);
     destroyed.map_err(|error| command_failed("the memory region is destroyed", error))?;
     Ok(format!("{} bytes inline, GID {index}", TEXT.len()))
