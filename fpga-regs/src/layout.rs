@@ -45,62 +45,51 @@ pub(crate) const fn put(bytes: &mut [u8], at: usize, width: usize, value: u64) {
 
 /// The accessors of one field.
 macro_rules! wire_accessors {
-    ([$($doc:literal)+] $get:ident $set:ident $with:ident (bool @ $byte:literal bit $bit:literal)) => {
-        $(#[doc = $doc])+
-        #[inline]
-        pub const fn $get(&self) -> bool {
+    ($doc:tt $get:ident $set:ident $with:ident (bool @ $byte:literal bit $bit:literal)) => {
+        wire_accessors!(@both $doc $get $set $with bool, self value {
             self.0[$byte] & (1 << $bit) != 0
-        }
-        wire_accessors!(@set $get $set $with bool, bytes value {
-            crate::layout::put(bytes, $byte * 8 + $bit, 1, value as u64);
+        } {
+            crate::layout::put(&mut self.0, $byte * 8 + $bit, 1, value as u64);
         });
     };
-    ([$($doc:literal)+] $get:ident $set:ident $with:ident ([u8; $n:literal] @ $byte:literal $(as $kind:ident)?)) => {
-        $(#[doc = $doc])+
-        #[inline]
-        pub const fn $get(&self) -> [u8; $n] {
+    ($doc:tt $get:ident $set:ident $with:ident ([u8; $n:literal] @ $byte:literal $(as $kind:ident)?)) => {
+        wire_accessors!(@both $doc $get $set $with [u8; $n], self value {
             crate::layout::load(&self.0, $byte)
-        }
-        wire_accessors!(@set $get $set $with [u8; $n], bytes value {
-            crate::layout::store(bytes, $byte, value);
+        } {
+            crate::layout::store(&mut self.0, $byte, value);
         });
     };
-    ([$($doc:literal)+] $get:ident $set:ident $with:ident ($int:ident @ $byte:literal bits $lo:literal .. $hi:literal)) => {
-        $(#[doc = $doc])+
-        #[inline]
-        pub const fn $get(&self) -> $int {
+    ($doc:tt $get:ident $set:ident $with:ident ($int:ident @ $byte:literal bits $lo:literal .. $hi:literal)) => {
+        wire_accessors!(@both $doc $get $set $with $int, self value {
             let word = $int::from_le_bytes(crate::layout::load(&self.0, $byte));
             word >> $lo & ($int::MAX >> ($int::BITS - ($hi - $lo)))
-        }
-        wire_accessors!(@set $get $set $with $int, bytes value {
-            crate::layout::put(bytes, $byte * 8 + $lo, $hi - $lo, value as u64);
+        } {
+            crate::layout::put(&mut self.0, $byte * 8 + $lo, $hi - $lo, value as u64);
         });
     };
-    ([$($doc:literal)+] $get:ident $set:ident $with:ident ($int:ident @ $byte:literal as $open:ident)) => {
-        $(#[doc = $doc])+
-        #[inline]
-        pub const fn $get(&self) -> $open {
+    ($doc:tt $get:ident $set:ident $with:ident ($int:ident @ $byte:literal as $open:ident)) => {
+        wire_accessors!(@both $doc $get $set $with $open, self value {
             $open($int::from_le_bytes(crate::layout::load(&self.0, $byte)))
-        }
-        wire_accessors!(@set $get $set $with $open, bytes value {
-            crate::layout::put(bytes, $byte * 8, $int::BITS as usize, value.0 as u64);
+        } {
+            crate::layout::put(&mut self.0, $byte * 8, $int::BITS as usize, value.0 as u64);
         });
     };
-    ([$($doc:literal)+] $get:ident $set:ident $with:ident ($int:ident @ $byte:literal)) => {
+    ($doc:tt $get:ident $set:ident $with:ident ($int:ident @ $byte:literal)) => {
+        wire_accessors!(@both $doc $get $set $with $int, self value {
+            $int::from_le_bytes(crate::layout::load(&self.0, $byte))
+        } {
+            crate::layout::put(&mut self.0, $byte * 8, $int::BITS as usize, value as u64);
+        });
+    };
+    (@both [$($doc:literal)+] $get:ident $set:ident $with:ident $type:ty, $this:ident $value:ident $load:block $store:block) => {
         $(#[doc = $doc])+
         #[inline]
-        pub const fn $get(&self) -> $int {
-            $int::from_le_bytes(crate::layout::load(&self.0, $byte))
+        pub const fn $get(&$this) -> $type {
+            $load
         }
-        wire_accessors!(@set $get $set $with $int, bytes value {
-            crate::layout::put(bytes, $byte * 8, $int::BITS as usize, value as u64);
-        });
-    };
-    (@set $get:ident $set:ident $with:ident $type:ty, $bytes:ident $value:ident $store:block) => {
         #[doc = concat!("Sets [`Self::", stringify!($get), "`].")]
         #[inline]
-        pub const fn $set(&mut self, $value: $type) {
-            let $bytes = &mut self.0;
+        pub const fn $set(&mut $this, $value: $type) {
             $store
         }
         #[doc = concat!("A copy with [`Self::", stringify!($get), "`] set.")]

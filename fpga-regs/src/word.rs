@@ -6,45 +6,40 @@
 
 /// The accessors of one field.
 macro_rules! word_accessors {
-    ($word:ident [$($doc:literal)+] $get:ident $with:ident (bool $bit:literal)) => {
-        $(#[doc = $doc])+
-        #[inline]
-        pub const fn $get(self) -> bool {
+    ($word:ident $doc:tt $get:ident $with:ident (bool $bit:literal)) => {
+        word_accessors!(@both $doc $get $with bool, self value {
             self.0 >> $bit & 1 != 0
-        }
-        #[doc = concat!("A copy with [`Self::", stringify!($get), "`] set.")]
-        #[inline]
-        #[must_use]
-        pub const fn $with(self, value: bool) -> Self {
+        } {
             Self(self.0 & !(1 << $bit) | (value as $word) << $bit)
-        }
+        });
     };
-    ($word:ident [$($doc:literal)+] $get:ident $with:ident ($int:ident $lo:literal .. $hi:literal)) => {
-        $(#[doc = $doc])+
-        #[inline]
-        pub const fn $get(self) -> $int {
+    ($word:ident $doc:tt $get:ident $with:ident ($int:ident $lo:literal .. $hi:literal)) => {
+        word_accessors!(@both $doc $get $with $int, self value {
             (self.0 >> $lo & ($word::MAX >> ($word::BITS - ($hi - $lo)))) as $int
-        }
-        #[doc = concat!("A copy with [`Self::", stringify!($get), "`] set.")]
-        #[inline]
-        #[must_use]
-        pub const fn $with(self, value: $int) -> Self {
+        } {
             let mask = $word::MAX >> ($word::BITS - ($hi - $lo)) << $lo;
             Self(self.0 & !mask | (value as $word) << $lo & mask)
-        }
+        });
     };
-    ($word:ident [$($doc:literal)+] $get:ident $with:ident ($open:ident: $int:ident $lo:literal .. $hi:literal)) => {
+    ($word:ident $doc:tt $get:ident $with:ident ($open:ident: $int:ident $lo:literal .. $hi:literal)) => {
+        word_accessors!(@both $doc $get $with $open, self value {
+            $open((self.0 >> $lo & ($word::MAX >> ($word::BITS - ($hi - $lo)))) as $int)
+        } {
+            let mask = $word::MAX >> ($word::BITS - ($hi - $lo)) << $lo;
+            Self(self.0 & !mask | (value.0 as $word) << $lo & mask)
+        });
+    };
+    (@both [$($doc:literal)+] $get:ident $with:ident $type:ty, $this:ident $value:ident $load:block $changed:block) => {
         $(#[doc = $doc])+
         #[inline]
-        pub const fn $get(self) -> $open {
-            $open((self.0 >> $lo & ($word::MAX >> ($word::BITS - ($hi - $lo)))) as $int)
+        pub const fn $get($this) -> $type {
+            $load
         }
         #[doc = concat!("A copy with [`Self::", stringify!($get), "`] set.")]
         #[inline]
         #[must_use]
-        pub const fn $with(self, value: $open) -> Self {
-            let mask = $word::MAX >> ($word::BITS - ($hi - $lo)) << $lo;
-            Self(self.0 & !mask | (value.0 as $word) << $lo & mask)
+        pub const fn $with($this, $value: $type) -> Self {
+            $changed
         }
     };
 }
