@@ -1,7 +1,7 @@
 //! DMA: addresses, faults, and atomic operations on memory.
 
 use fpga_regs::MAX_SGE;
-use smallvec::SmallVec;
+use smallvec::{smallvec, SmallVec};
 
 use crate::plain::Plain;
 
@@ -81,24 +81,17 @@ const PIECES: usize = 2 * MAX_SGE + 64;
 const FEW: usize = 4;
 
 /// Pieces of memory, in order, that become one payload.
+#[derive(Default)]
 pub struct Pieces {
     pieces: SmallVec<[(Addr, u32); FEW]>,
     len: u32,
 }
 
 impl Pieces {
-    /// No piece.
-    #[inline]
-    pub fn new() -> Pieces {
-        Pieces { pieces: SmallVec::new(), len: 0 }
-    }
-
     /// One piece.
     #[inline]
     pub fn one(at: Addr, len: u32) -> Pieces {
-        let mut pieces = SmallVec::new();
-        pieces.push((at, len));
-        Pieces { pieces, len }
+        Pieces { pieces: smallvec![(at, len)], len }
     }
 
     /// Adds `len` bytes; fails if there are too many pieces.
@@ -128,12 +121,6 @@ impl Pieces {
             *end += len as usize;
             Some((offset, at, len as usize))
         })
-    }
-}
-
-impl Default for Pieces {
-    fn default() -> Self {
-        Pieces::new()
     }
 }
 

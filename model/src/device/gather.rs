@@ -80,7 +80,7 @@ impl Device {
         // A frame is one packet.
         let most = if self.qps[q].takes_frames() { want } else { E::GATHER_BYTES };
         let want = want.min(most);
-        let mut pieces = Pieces::new();
+        let mut pieces = Pieces::default();
         if wqe.ctrl.inline() {
             let kind = self.qps[q].qp_type;
             let mut at = offset as u64;

@@ -111,7 +111,7 @@ impl Device {
             return Some(Payload::Pages(want, self.pages(range, offset)));
         }
         let want = want.min(E::GATHER_BYTES);
-        let mut pieces = Pieces::new();
+        let mut pieces = Pieces::default();
         while pieces.len() < want {
             let (addr, contiguous) = self.translate(range, offset + u64::from(pieces.len()), env)?;
             pieces.push(addr, contiguous.min(u64::from(want - pieces.len())) as u32).ok()?;
