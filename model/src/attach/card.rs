@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use super::error::OpenError;
+use super::manager::Task;
 use super::virtual_card::VirtualCard;
 use super::wall::card::WallCard;
 use super::wall::runner::Runner;
@@ -14,7 +15,7 @@ use crate::env::Env;
 use crate::net::{Membership, Net};
 use crate::panics::lock;
 use crate::segment::{AttachError, LockError, Segment};
-use crate::sim::threads::{Threads, Timeline};
+use crate::sim::threads::{Follower, Threads, Timeline};
 use crate::world::World;
 
 /// How long who looks at a net waits for its cards.
@@ -57,6 +58,24 @@ impl SegmentCard {
             SegmentCard::Wall(_) => None,
             SegmentCard::Virtual(card) => Some(card.timeline()),
         }
+    }
+
+    /// The place of a thread about to be started that waits for the card's interrupts, in simulated time.
+    pub fn follower(&self) -> Option<Follower> {
+        match self {
+            SegmentCard::Wall(_) => None,
+            SegmentCard::Virtual(card) => card.follower(),
+        }
+    }
+
+    /// Lets the net's connection manager do something. `None`: the cards cannot be had.
+    pub fn manager<T: Task>(&self, task: T) -> Option<T::Answer> {
+        each!(self, card => card.manager(task))
+    }
+
+    /// Makes a thread of this process that waits for interrupt `vector` check again.
+    pub fn wake(&self, vector: u32) {
+        each!(self, card => card.wake(vector));
     }
 
     /// Makes the card a defective one, for all programs that use it.

@@ -55,5 +55,4 @@ pub use manager::{CloseChannel, Execute, OpenChannel, Task, Waiting};
 pub use private::PrivateNet;
 pub use served::{ServedCard, VECTORS};
 pub use stage::{Buffer, Progress, Stage, StageCard, StageError, StageOptions, Turn};
-pub use virtual_card::{simulated_time, trace_lost, VirtualCard};
-pub use wall::card::WallCard;
+pub use virtual_card::{simulated_time, trace_lost};

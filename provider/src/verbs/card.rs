@@ -4,17 +4,15 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use driver::backend::vfio::Vfio;
-use model::attach::{Follower, SegmentCard, Task, Timeline, VirtualCard, WallCard};
+use model::attach::{Follower, SegmentCard, Task, Timeline};
 
 /// The backend. A branch of the data path that always goes the same way costs next to nothing, and
 /// all above it is compiled once.
 // One of them for each open device: there is nothing to be won by a box.
 #[allow(clippy::large_enum_variant)]
 pub enum Card {
-    /// A card in a shared segment, in wall-clock time.
-    Wall(WallCard),
-    /// The same in simulated time.
-    Virtual(VirtualCard),
+    /// A card in a shared segment.
+    Segment(SegmentCard),
     /// A card in a PCI slot.
     Vfio(Vfio),
 }
@@ -23,8 +21,7 @@ pub enum Card {
 macro_rules! each {
     ($self:ident, $card:ident => $call:expr) => {
         match $self {
-            Card::Wall($card) => $call,
-            Card::Virtual($card) => $call,
+            Card::Segment($card) => $call,
             Card::Vfio($card) => $call,
         }
     };
@@ -34,8 +31,7 @@ impl Card {
     /// Lets the connection manager of the card's net do something. `None`: it has none, or is out of order.
     pub fn manager<T: Task>(&self, task: T) -> Option<T::Answer> {
         match self {
-            Card::Wall(card) => card.manager(task),
-            Card::Virtual(card) => card.manager(task),
+            Card::Segment(card) => card.manager(task),
             Card::Vfio(_) => None,
         }
     }
@@ -46,11 +42,8 @@ impl Card {
     }
 
     fn in_net(socket: &Path, number: u32) -> Result<Card, String> {
-        match SegmentCard::open(socket, number) {
-            Ok(SegmentCard::Wall(card)) => Ok(Card::Wall(card)),
-            Ok(SegmentCard::Virtual(card)) => Ok(Card::Virtual(card)),
-            Err(error) => Err(format!("{error} (socket {})", socket.display())),
-        }
+        let card = SegmentCard::open(socket, number);
+        card.map(Card::Segment).map_err(|error| format!("{error} (socket {})", socket.display()))
     }
 
     /// The first card of the net that a device is of, which it names in its directory.
@@ -75,16 +68,16 @@ impl Card {
     /// This process's part in the simulated time that the card runs in, if it does.
     pub fn timeline(&self) -> Option<Timeline> {
         match self {
-            Card::Virtual(card) => Some(card.timeline()),
-            Card::Wall(_) | Card::Vfio(_) => None,
+            Card::Segment(card) => card.timeline(),
+            Card::Vfio(_) => None,
         }
     }
 
     /// The place of a thread about to be started that waits for the card's interrupts, in simulated time.
     pub fn follower(&self) -> Option<Follower> {
         match self {
-            Card::Virtual(card) => card.follower(),
-            Card::Wall(_) | Card::Vfio(_) => None,
+            Card::Segment(card) => card.follower(),
+            Card::Vfio(_) => None,
         }
     }
 }
