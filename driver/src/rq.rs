@@ -31,7 +31,7 @@ impl<C: Card> Qp<C> {
 }
 
 impl<C: Card> RecvPost<'_, C> {
-    /// Writes one receive. After an error the ones before it are still in the chain: ring or abort them.
+    /// Writes one receive. After an error the ones before it are still in the chain: ring or drop it.
     #[inline]
     pub fn push(&mut self, wr_id: u64, sges: &[Sge]) -> Result<(), PostError> {
         let rq = &mut *self.rq;
@@ -67,8 +67,4 @@ impl<C: Card> RecvPost<'_, C> {
         let at = fpga_regs::doorbell_page(rq.page()) + DOORBELL_RQ;
         rq.card().doorbell(at, RqDoorbell::new(rq.qpn(), head).0);
     }
-
-    /// Drops the chain.
-    #[inline]
-    pub fn abort(self) {}
 }

@@ -48,7 +48,7 @@ impl<C: Card> SendPost<'_, C> {
         self.sq.flags & KIND < sq_shape::KIND_UD
     }
 
-    /// Writes one WQE. After an error the WQEs before it are still in the chain: ring or abort them.
+    /// Writes one WQE. After an error the WQEs before it are still in the chain: ring or drop it.
     #[inline(always)]
     pub fn push(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
         let shape = shape(wr.opcode);
@@ -136,10 +136,6 @@ impl<C: Card> SendPost<'_, C> {
         let value = SqDoorbell::new(sq.qpn(), self.head);
         self.sq.card().doorbell(at, value.0);
     }
-
-    /// Drops the chain.
-    #[inline]
-    pub fn abort(self) {}
 }
 
 /// Checks the request and finds the size of its data and, for UD, of the address before it.

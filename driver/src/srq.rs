@@ -235,7 +235,7 @@ pub struct SrqPost<'a, C: Card> {
 }
 
 impl<C: Card> SrqPost<'_, C> {
-    /// Writes one receive. After an error the ones before it are still in the chain: ring or abort them.
+    /// Writes one receive. After an error the ones before it are still in the chain: ring or drop it.
     #[inline]
     pub fn push(&mut self, wr_id: u64, sges: &[Sge]) -> std::result::Result<(), PostError> {
         let ring = &mut *self.ring;
@@ -279,8 +279,4 @@ impl<C: Card> SrqPost<'_, C> {
         let at = fpga_regs::doorbell_page(ring.page.into()) + DOORBELL_SRQ;
         self.card.doorbell(at, SrqDoorbell::new(ring.srqn, self.head).0);
     }
-
-    /// Drops the chain.
-    #[inline]
-    pub fn abort(self) {}
 }

@@ -48,7 +48,7 @@ fn an_aborted_chain_leaves_nothing() {
     let setup = Setup::new();
     let mut post = setup.qp.send();
     post.push(&write(1)).unwrap();
-    post.abort();
+    drop(post);
     {
         let mut dropped = setup.qp.send();
         dropped.push(&write(2)).unwrap();

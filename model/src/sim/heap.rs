@@ -50,9 +50,6 @@ impl<const N: usize> Default for Queue<N> {
 }
 
 impl<const N: usize> Queue<N> {
-    /// Events that the queue holds at most.
-    pub const CAPACITY: usize = N - ROOT;
-
     /// Events in the queue.
     pub fn len(&self) -> usize {
         self.len as usize
@@ -239,7 +236,7 @@ mod tests {
                         // Orders neither rise nor fall: a bijection that mixes.
                         let order = (n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
                         let pushed = queue.push(time, order, n as u32);
-                        if heap.len() < Queue::<259>::CAPACITY {
+                        if heap.len() < 259 - ROOT {
                             prop_assert_eq!(pushed, Ok(()));
                             heap.push(Reverse((time, order, n as u32)));
                         } else {

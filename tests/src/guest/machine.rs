@@ -102,11 +102,6 @@ impl Machine {
         }
     }
 
-    /// The guest's shell.
-    pub fn shell(&mut self) -> &mut Shell {
-        &mut self.shell
-    }
-
     /// Runs a command to its end; panics if it does not end.
     pub fn run(&mut self, command: &str, limit: Duration) -> Said {
         self.shell.run(command, limit).unwrap_or_else(|error| panic!("{error}\n{}", self.evidence()))

@@ -66,11 +66,6 @@ impl Shell {
         self.read_until(&format!("@begin-{n}\n"), ANSWER).map(drop)
     }
 
-    /// Waits until the command has said `text`; gives what came up to there.
-    pub fn expect(&mut self, text: &str, limit: Duration) -> Result<String, String> {
-        self.read_until(text, limit)
-    }
-
     /// Waits for the end of the command; gives what it said since the last look.
     pub fn finish(&mut self, limit: Duration) -> Result<Said, String> {
         let mark = format!("@end-{} ", self.commands);

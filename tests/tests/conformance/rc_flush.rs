@@ -174,13 +174,13 @@ fn no_sends_before_rts_and_no_receives_before_init() {
     let send = |x: &Peer<_>| {
         let mut post = x.qp.send();
         let result = post.push(&x.wr(1, WqeOpcode::SEND, &[]));
-        post.abort();
+        drop(post);
         result
     };
     let recv = |x: &Peer<_>| {
         let mut post = x.qp.recv();
         let result = post.push(1, &[]);
-        post.abort();
+        drop(post);
         result
     };
     assert!(send(&x).is_err() && recv(&x).is_err(), "RESET");
