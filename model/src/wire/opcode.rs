@@ -30,32 +30,39 @@ const NOTIFICATION: u16 = 1 << 14;
 /// Bytes of a CNP between its BTH and its ICRC: reserved, zero (A17.9.3).
 pub(crate) const CNP_RESERVED: usize = 16;
 
+/// The operations of RC in the order of their numbers, and their flags.
+const OPERATIONS: [(&str, u16); 24] = [
+    ("SEND_FIRST", FIRST | PAYLOAD),
+    ("SEND_MIDDLE", MIDDLE | PAYLOAD),
+    ("SEND_LAST", LAST | PAYLOAD),
+    ("SEND_LAST_WITH_IMM", LAST | IMM | PAYLOAD),
+    ("SEND_ONLY", ONLY | PAYLOAD),
+    ("SEND_ONLY_WITH_IMM", ONLY | IMM | PAYLOAD),
+    ("WRITE_FIRST", FIRST | RETH | PAYLOAD),
+    ("WRITE_MIDDLE", MIDDLE | PAYLOAD),
+    ("WRITE_LAST", LAST | PAYLOAD),
+    ("WRITE_LAST_WITH_IMM", LAST | IMM | PAYLOAD),
+    ("WRITE_ONLY", ONLY | RETH | PAYLOAD),
+    ("WRITE_ONLY_WITH_IMM", ONLY | RETH | IMM | PAYLOAD),
+    ("READ_REQUEST", ONLY | RETH),
+    ("READ_RESPONSE_FIRST", FIRST | AETH | PAYLOAD | RESPONSE),
+    ("READ_RESPONSE_MIDDLE", MIDDLE | PAYLOAD | RESPONSE),
+    ("READ_RESPONSE_LAST", LAST | AETH | PAYLOAD | RESPONSE),
+    ("READ_RESPONSE_ONLY", ONLY | AETH | PAYLOAD | RESPONSE),
+    ("ACKNOWLEDGE", ONLY | AETH | RESPONSE),
+    ("ATOMIC_ACKNOWLEDGE", ONLY | AETH | ATOMIC_ACK_ETH | RESPONSE),
+    ("COMPARE_SWAP", ONLY | ATOMIC_ETH),
+    ("FETCH_ADD", ONLY | ATOMIC_ETH),
+    ("RESERVED", 0),
+    ("SEND_LAST_WITH_INV", LAST | IETH | PAYLOAD),
+    ("SEND_ONLY_WITH_INV", ONLY | IETH | PAYLOAD),
+];
+
 const fn flags_of(opcode: u8) -> u16 {
     let operation = opcode & 0x1f;
-    let flags = match operation {
-        0x00 => FIRST | PAYLOAD,
-        0x01 => MIDDLE | PAYLOAD,
-        0x02 => LAST | PAYLOAD,
-        0x03 => LAST | IMM | PAYLOAD,
-        0x04 => ONLY | PAYLOAD,
-        0x05 => ONLY | IMM | PAYLOAD,
-        0x06 => FIRST | RETH | PAYLOAD,
-        0x07 => MIDDLE | PAYLOAD,
-        0x08 => LAST | PAYLOAD,
-        0x09 => LAST | IMM | PAYLOAD,
-        0x0a => ONLY | RETH | PAYLOAD,
-        0x0b => ONLY | RETH | IMM | PAYLOAD,
-        0x0c => ONLY | RETH,
-        0x0d => FIRST | AETH | PAYLOAD | RESPONSE,
-        0x0e => MIDDLE | PAYLOAD | RESPONSE,
-        0x0f => LAST | AETH | PAYLOAD | RESPONSE,
-        0x10 => ONLY | AETH | PAYLOAD | RESPONSE,
-        0x11 => ONLY | AETH | RESPONSE,
-        0x12 => ONLY | AETH | ATOMIC_ACK_ETH | RESPONSE,
-        0x13 | 0x14 => ONLY | ATOMIC_ETH,
-        0x16 => LAST | IETH | PAYLOAD,
-        0x17 => ONLY | IETH | PAYLOAD,
-        _ => 0,
+    let flags = match (operation as usize) < OPERATIONS.len() {
+        true => OPERATIONS[operation as usize].1,
+        false => 0,
     };
     match Transport(opcode >> 5) {
         Transport::RC => flags,
@@ -102,33 +109,6 @@ static TABLE: [(u16, u8); 256] = {
     }
     table
 };
-
-const NAMES: [&str; 24] = [
-    "SEND_FIRST",
-    "SEND_MIDDLE",
-    "SEND_LAST",
-    "SEND_LAST_WITH_IMM",
-    "SEND_ONLY",
-    "SEND_ONLY_WITH_IMM",
-    "WRITE_FIRST",
-    "WRITE_MIDDLE",
-    "WRITE_LAST",
-    "WRITE_LAST_WITH_IMM",
-    "WRITE_ONLY",
-    "WRITE_ONLY_WITH_IMM",
-    "READ_REQUEST",
-    "READ_RESPONSE_FIRST",
-    "READ_RESPONSE_MIDDLE",
-    "READ_RESPONSE_LAST",
-    "READ_RESPONSE_ONLY",
-    "ACKNOWLEDGE",
-    "ATOMIC_ACKNOWLEDGE",
-    "COMPARE_SWAP",
-    "FETCH_ADD",
-    "RESERVED",
-    "SEND_LAST_WITH_INV",
-    "SEND_ONLY_WITH_INV",
-];
 
 impl BthOpcode {
     /// RC READ request.
@@ -309,7 +289,7 @@ impl fmt::Display for BthOpcode {
         if *self == Self::CNP {
             f.write_str("CNP")
         } else if self.is_known() {
-            let name = NAMES[usize::from(self.0 & 0x1f)];
+            let (name, _) = OPERATIONS[usize::from(self.0 & 0x1f)];
             write!(f, "{}_{name}", self.transport())
         } else {
             write!(f, "0x{:02x}", self.0)
