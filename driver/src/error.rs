@@ -72,7 +72,7 @@ pub enum Error {
         after: Duration,
     },
     /// The card refused an admin command.
-    #[error("the card refused {command}: {status} (syndrome {syndrome}); {}", advice(*.status))]
+    #[error("the card refused {command}: {status} (syndrome {syndrome}); {}", refusal(*.status).1)]
     Refused {
         /// The command.
         command: AdminOpcode,
@@ -95,7 +95,7 @@ pub enum Error {
         limit: u64,
     },
     /// The destination GID has no Ethernet address.
-    #[error("no path to {}: check the GID, the GID index and that the peer's port is up", gid_text(.gid))]
+    #[error("no path to {}: check the GID, the GID index and that the peer's port is up", std::net::Ipv6Addr::from(*.gid))]
     Unreachable {
         /// The destination.
         gid: [u8; 16],
@@ -140,7 +140,7 @@ impl Error {
             Error::Card(CardError::Gone | CardError::Setup(_)) => libc::ENODEV,
             Error::Foreign { .. } | Error::Version { .. } => libc::ENODEV,
             Error::BringUp { .. } | Error::Timeout { .. } => libc::ETIMEDOUT,
-            Error::Refused { status, .. } => status_errno(*status),
+            Error::Refused { status, .. } => refusal(*status).0,
             Error::Invalid(_) | Error::Limit { .. } | Error::Destroyed(_) => libc::EINVAL,
             Error::Unsupported(_) => libc::EOPNOTSUPP,
             Error::Unreachable { .. } => libc::EHOSTUNREACH,
@@ -168,31 +168,20 @@ pub(crate) fn within(what: &'static str, asked: impl Into<u64>, limit: impl Into
     }
 }
 
-fn status_errno(status: AdminStatus) -> i32 {
+/// The errno of a refusal, and what helps.
+fn refusal(status: AdminStatus) -> (i32, &'static str) {
     match status {
-        AdminStatus::NO_RESOURCE => libc::ENOMEM,
-        AdminStatus::IN_USE => libc::EBUSY,
-        AdminStatus::NOT_FOUND => libc::ENOENT,
-        AdminStatus::BAD_OPCODE | AdminStatus::NOT_SUPPORTED => libc::EOPNOTSUPP,
-        AdminStatus::INTERNAL | AdminStatus::DMA_ERROR => libc::EIO,
-        _ => libc::EINVAL,
-    }
-}
-
-fn gid_text(gid: &[u8; 16]) -> std::net::Ipv6Addr {
-    std::net::Ipv6Addr::from(*gid)
-}
-
-fn advice(status: AdminStatus) -> &'static str {
-    match status {
-        AdminStatus::NO_RESOURCE => "free objects of this kind or use fewer processes",
-        AdminStatus::IN_USE => "destroy what uses it first",
-        AdminStatus::NOT_FOUND => "the object does not exist (any more)",
-        AdminStatus::LIMIT => "ask for less, see the limits of the card",
-        AdminStatus::BAD_STATE => "query the object's state first, it may be in error",
-        AdminStatus::BAD_PARAM => "check the arguments",
-        AdminStatus::BAD_OPCODE | AdminStatus::NOT_SUPPORTED => "this card does not do that",
-        _ => "reset the card",
+        AdminStatus::NO_RESOURCE => (libc::ENOMEM, "free objects of this kind or use fewer processes"),
+        AdminStatus::IN_USE => (libc::EBUSY, "destroy what uses it first"),
+        AdminStatus::NOT_FOUND => (libc::ENOENT, "the object does not exist (any more)"),
+        AdminStatus::LIMIT => (libc::EINVAL, "ask for less, see the limits of the card"),
+        AdminStatus::BAD_STATE => (libc::EINVAL, "query the object's state first, it may be in error"),
+        AdminStatus::BAD_PARAM => (libc::EINVAL, "check the arguments"),
+        AdminStatus::BAD_OPCODE | AdminStatus::NOT_SUPPORTED => {
+            (libc::EOPNOTSUPP, "this card does not do that")
+        }
+        AdminStatus::INTERNAL | AdminStatus::DMA_ERROR => (libc::EIO, "reset the card"),
+        _ => (libc::EINVAL, "reset the card"),
     }
 }
 
