@@ -418,19 +418,8 @@ fn top_sees_queues_and_traffic() {
     let _running = serve(&place, &socket);
     // Dropped first: a card of the net with traffic of its own on it, again and again.
     let start = || {
-        let mut busy = place.command(&[
-            "bench",
-            "--net",
-            "bench",
-            "--device",
-            "verbena0",
-            "--seconds",
-            "2",
-            "--largest",
-            "8",
-            "--qps",
-            "1",
-        ]);
+        let line = "bench --net bench --device verbena0 --seconds 2 --largest 8 --qps 1";
+        let mut busy = place.command(&line.split(' ').collect::<Vec<_>>());
         Running(busy.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     };
     let mut busy = start();

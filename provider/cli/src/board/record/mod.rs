@@ -30,6 +30,7 @@ use clap::{Args, Subcommand};
 pub use recorder::Recorder;
 pub use replay::{replay, ReplayArgs};
 
+use super::device::DeviceArgs;
 use super::{bench, poke, probe, regs, selftest};
 
 /// Options of `verbena record`.
@@ -59,21 +60,15 @@ pub enum Recorded {
 /// Runs a command and writes what it does with the card.
 pub fn record(args: RecordArgs) -> Result<u8> {
     ensure!(!args.file.is_dir(), "{} is a directory: name a file to write", args.file.display());
-    let mut command = args.command;
-    let device = match &mut command {
-        Recorded::Probe(args) => &mut args.device,
-        Recorded::Regs(args) => &mut args.device,
-        Recorded::Poke(args) => &mut args.device,
-        Recorded::Selftest(args) => &mut args.device,
-        Recorded::Bench(args) => &mut args.device,
-    };
-    device.record = Some(args.file.clone());
-    let code = match command {
-        Recorded::Probe(args) => probe::probe(args),
-        Recorded::Regs(args) => regs::regs(args),
-        Recorded::Poke(args) => poke::poke(args),
-        Recorded::Selftest(args) => selftest::selftest(args),
-        Recorded::Bench(args) => bench::bench(args),
+    let recorded = |device| DeviceArgs { record: Some(args.file.clone()), ..device };
+    let code = match args.command {
+        Recorded::Probe(args) => probe::probe(probe::ProbeArgs { device: recorded(args.device), ..args }),
+        Recorded::Regs(args) => regs::regs(regs::RegsArgs { device: recorded(args.device), ..args }),
+        Recorded::Poke(args) => poke::poke(poke::PokeArgs { device: recorded(args.device), ..args }),
+        Recorded::Selftest(args) => {
+            selftest::selftest(selftest::SelftestArgs { device: recorded(args.device), ..args })
+        }
+        Recorded::Bench(args) => bench::bench(bench::BenchArgs { device: recorded(args.device), ..args }),
     }?;
     model::tell!("recorded in {}: verbena replay {0} compares it with the model", args.file.display());
     Ok(code)
