@@ -8,11 +8,12 @@ use fpga_regs::regs::port;
 use super::area::LinkArea;
 use super::capture::Recorder;
 use super::faults::Time;
+use super::frames;
 use super::late::{End, Held, Way};
 use super::live::Seen;
 use super::medium::{self, Medium, Passage};
 use super::outside::{self, Outbox, OutsidePort};
-use super::{frames, route};
+use super::route::{self, Recent};
 use crate::bonds;
 use crate::device::MULTICAST_QPN;
 use crate::dma::DmaFault;
@@ -50,6 +51,7 @@ struct Cable {
     count: u64,
     held: VecDeque<Held>,
     outbox: Outbox,
+    paths: Recent,
 }
 
 /// A packet cannot be made a frame.
@@ -90,11 +92,14 @@ impl WireEnd {
         if leaving.is_none() && !mode.makes_frames() {
             return world.deliver(p, true, env);
         }
-        let mut path = route::path(world, p);
-        // It is from the queue pair's port, whichever it leaves by.
-        if let Some(port) = leaving.and_then(|_| area.outside().port(p.src)) {
-            outside::medium::direct(port, &mut path);
-        }
+        let mut path = self.cable.paths.find((p, way), || {
+            let mut path = route::path(world, p);
+            // It is from the queue pair's port, whichever it leaves by.
+            if let Some(port) = leaving.and_then(|_| area.outside().port(p.src)) {
+                outside::medium::direct(port, &mut path);
+            }
+            path
+        });
         let leaves_unseen = leaving.is_some() && !mode.makes_frames();
         let at = if leaves_unseen { Time::default() } else { area.since_start(env.now()) };
         self.frame.resize(frames::MAX_ROCE_FRAME, 0);
@@ -231,7 +236,7 @@ impl WireEnd {
     /// Delivers the oldest frame that is held back, or one whose time has come, when nothing else is left to carry. False
     /// if there is none.
     pub fn release(&mut self, area: &LinkArea, world: &mut World, env: &mut impl LinkEnv) -> bool {
-        let held = self.cable.held.pop_front().or_else(|| area.late().take(env.now()));
+        let held = self.cable.held.pop_front().or_else(|| area.late().take(|| env.now()));
         let Some(held) = held else { return false };
         let Held { sender, qpns, .. } = held;
         Instant { cable: &mut self.cable, area, world, exact: true, sender, qpns, env }.arrive(held);
@@ -242,6 +247,7 @@ impl WireEnd {
     pub fn end_run(&mut self, area: &LinkArea, env: &mut impl LinkEnv) {
         self.cable.outbox.flush(area.outside(), env);
         self.cable.recorder.flush(area);
+        self.cable.paths = Recent::default();
     }
 }
 

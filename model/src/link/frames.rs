@@ -38,15 +38,14 @@ pub fn mtu(train: &Packet) -> usize {
 }
 
 /// The packets of a train, in order.
-pub fn pieces(train: &Packet) -> impl Iterator<Item = Piece> {
-    let (train, mtu) = (*train, mtu(train));
+pub fn pieces(train: &Packet) -> impl Iterator<Item = Piece> + '_ {
+    let mtu = mtu(train);
     (0..train.count).map(move |n| {
         let end = n + 1 == train.count;
         let offset = n as usize * mtu;
         let len = if end { train.payload.len().saturating_sub(offset) } else { mtu };
-        let mut packet = train;
+        let mut packet = Packet { payload: Payload::None, ..*train };
         packet.become_nth(n);
-        packet.payload = Payload::None;
         Piece { packet, offset, len }
     })
 }

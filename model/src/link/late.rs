@@ -114,9 +114,11 @@ impl LateArea {
         true
     }
 
-    /// Takes the first of the frames that are due.
-    pub fn take(&self, now: u64) -> Option<Held> {
-        if self.soonest().is_none_or(|at| at > now) {
+    /// Takes the first of the frames that are due at a time (ns), which is asked for only if one is held.
+    pub fn take(&self, now: impl FnOnce() -> u64) -> Option<Held> {
+        let soonest = self.soonest()?;
+        let now = now();
+        if soonest > now {
             return None;
         }
         let used = self.heads.iter().enumerate().filter(|(_, head)| head.due.load(Relaxed) != 0);
@@ -188,15 +190,15 @@ mod tests {
     #[test]
     fn frames_come_when_they_are_due() {
         let area = area();
-        assert!(area.soonest().is_none() && area.take(u64::MAX).is_none());
+        assert!(area.soonest().is_none() && area.take(|| u64::MAX).is_none());
         for (due, byte) in [(30, 1), (10, 2), (20, 3), (10, 4)] {
             assert!(area.put(&held(due, byte)));
         }
-        assert_eq!((area.soonest(), bytes(area.take(9))), (Some(10), None));
-        assert_eq!([(); 3].map(|()| bytes(area.take(10))), [Some(2), Some(4), None]);
+        assert_eq!((area.soonest(), bytes(area.take(|| 9))), (Some(10), None));
+        assert_eq!([(); 3].map(|()| bytes(area.take(|| 10))), [Some(2), Some(4), None]);
         assert_eq!(area.soonest(), Some(20));
         assert!(area.put(&held(15, 5)));
-        assert_eq!([(); 4].map(|()| bytes(area.take(40))), [Some(5), Some(3), Some(1), None]);
+        assert_eq!([(); 4].map(|()| bytes(area.take(|| 40))), [Some(5), Some(3), Some(1), None]);
         assert_eq!(area.soonest(), None);
     }
 
@@ -205,7 +207,7 @@ mod tests {
         let area = area();
         for byte in 1..10 {
             area.put(&held(1, byte));
-            let (before, after) = (held(1, byte), area.take(1).unwrap());
+            let (before, after) = (held(1, byte), area.take(|| 1).unwrap());
             assert_eq!((after.way, after.sender, after.qpns), (before.way, before.sender, before.qpns));
             assert_eq!((after.record, after.damaged), (before.record, before.damaged));
             assert_eq!(after.bytes, before.bytes);
@@ -217,8 +219,8 @@ mod tests {
         let area = area();
         (0..PLACES as u64).for_each(|due| assert!(area.put(&held(due + 1, 1))));
         assert!(!area.put(&held(1, 1)));
-        assert!(area.take(1).is_some() && area.put(&held(1, 2)) && !area.put(&held(1, 3)));
+        assert!(area.take(|| 1).is_some() && area.put(&held(1, 2)) && !area.put(&held(1, 3)));
         let long = Held { bytes: vec![0; LONGEST_FRAME + 1], ..held(1, 1) };
-        assert!(area.take(1).is_some() && !area.put(&long));
+        assert!(area.take(|| 1).is_some() && !area.put(&long));
     }
 }

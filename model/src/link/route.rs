@@ -1,6 +1,7 @@
 //! The way of a packet: Ethernet, IP and UDP fields, by the addresses of its QP.
 
 use crate::address::{self, Gid};
+use crate::encapsulation::Encapsulation;
 use crate::packet::{Packet, PortId};
 use crate::wire::{path::multicast_mac, Transport};
 use crate::wire::{Network, Path};
@@ -21,6 +22,38 @@ pub fn path(world: &World, p: &Packet) -> Path {
         path.network.set_ecn(p.ecn);
     }
     path
+}
+
+/// The path of the packets of a connection that was asked for last in a run, in which it does not change.
+#[derive(Default)]
+pub struct Recent(Option<(Connection, Path)>);
+
+/// What a packet says of the path of its connection, and the ports by which it goes.
+#[derive(PartialEq, Eq)]
+struct Connection {
+    ports: [PortId; 4],
+    qpns: [u32; 2],
+    encapsulation: Encapsulation,
+    ecn: u8,
+}
+
+impl Recent {
+    /// The path of a packet by these ports, which `look_up` finds.
+    pub fn find(&mut self, (p, way): (&Packet, (PortId, PortId)), look_up: impl FnOnce() -> Path) -> Path {
+        if p.transport == Transport::UD {
+            return look_up();
+        }
+        let (ports, qpns) = ([p.src, p.dst, way.0, way.1], [p.src_qpn, p.dest_qpn]);
+        let connection = Connection { ports, qpns, encapsulation: p.encapsulation, ecn: p.ecn };
+        match &self.0 {
+            Some((known, path)) if *known == connection => *path,
+            _ => {
+                let path = look_up();
+                self.0 = Some((connection, path));
+                path
+            }
+        }
+    }
 }
 
 /// What every packet says of itself.

@@ -12,6 +12,10 @@ pub const BYTES: usize = 4;
 /// CRC-32 of the eight bytes of ones that every packet's ICRC begins with.
 const ONES: u32 = 0x2144_df1c;
 
+/// Bytes of the longest headers up to the BTH, and of what behind them is summed up together with them.
+const LONGEST_HEAD: usize = Ipv6::BYTES + Udp::BYTES + Bth::BYTES;
+const SHORT: usize = 64;
+
 /// The ICRC of an IPv4 packet, given its parts: `rest` is all between BTH and ICRC.
 #[inline]
 pub fn ipv4(ip: &[u8; Ipv4::BYTES], udp: &[u8; Udp::BYTES], bth: &[u8; Bth::BYTES], rest: &[u8]) -> u32 {
@@ -75,8 +79,17 @@ fn transport<const UDP_AT: usize>(
 fn sum(bth_at: usize, head: &mut [u8], rest: &[u8]) -> u32 {
     head[bth_at + 4] = 0xff; // resv8a: FECN, BECN and reserved bits
     let mut crc = Hasher::new_with_initial(ONES);
-    crc.update(head);
-    crc.update(rest);
+    if rest.len() <= SHORT {
+        // The end of an update takes as long as all of so few bytes.
+        let mut all = [0; LONGEST_HEAD + SHORT];
+        let (to_head, behind) = all.split_at_mut(head.len());
+        to_head.copy_from_slice(head);
+        behind[..rest.len()].copy_from_slice(rest);
+        crc.update(&all[..head.len() + rest.len()]);
+    } else {
+        crc.update(head);
+        crc.update(rest);
+    }
     crc.finalize()
 }
 
@@ -87,6 +100,17 @@ mod tests {
     #[test]
     fn start_value_is_the_crc_of_eight_bytes_of_ones() {
         assert_eq!(crc32fast::hash(&[0xff; 8]), ONES);
+    }
+
+    #[test]
+    fn packets_of_any_length_are_summed_up_as_one_row_of_bytes() {
+        let (ip, udp, bth) = ([0xff; Ipv4::BYTES], [0xff; Udp::BYTES], [0xff; Bth::BYTES]);
+        let rest: Vec<u8> = (0..=255).collect();
+        for length in 0..rest.len() {
+            let mut row = vec![0xff; 8 + Ipv4::BYTES + Udp::BYTES + Bth::BYTES];
+            row.extend(&rest[..length]);
+            assert_eq!(ipv4(&ip, &udp, &bth, &rest[..length]), crc32fast::hash(&row), "{length} bytes");
+        }
     }
 
     #[test]
