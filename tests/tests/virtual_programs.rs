@@ -175,6 +175,16 @@ fn waits_for_ever(net: &StockNet, what: &str) -> Program {
     program
 }
 
+/// A thread that is woken gets a core late on a busy machine: time does not go on to the end of another's wait meanwhile.
+#[test]
+fn a_thread_that_is_woken_may_come_late() {
+    let (net, program) = (StockNet::new(), compile_c("late"));
+    let other = waits_for_ever(&net, "accepts");
+    let ended = Program::start(net.command(VIRTUAL, &program, &[])).wait(LIMIT);
+    assert!(ended.good(), "{ended}");
+    net.expect_gone_after(other);
+}
+
 /// Others do not keep a program from its deadline.
 #[test]
 fn a_deadline_beside_one_who_waits_for_ever() {

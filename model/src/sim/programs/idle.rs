@@ -2,10 +2,12 @@
 //!
 //! The thread that waits last executes them, for a while; the keeper executes the rest. Time jumps to the
 //! next event, with two exceptions. A thread that waits for another one of its process may be about to
-//! be woken, unknown to the simulation: it gets a moment. And a process that is alone on its net waits
-//! for one that has not started yet: for its time-outs the machine's time counts, too.
+//! be woken, unknown to the simulation: it gets a moment, and more while the machine does not let it run.
+//! And a process that is alone on its net waits for one that has not started yet: for its time-outs the
+//! machine's time counts, too.
 
 use super::actor::{Actor, State};
+use super::stall::is_awake;
 use super::streams::Wait;
 use crate::plain::Plain;
 use crate::sim::engine::Engine;
@@ -15,8 +17,9 @@ use contract::clock::kind;
 
 /// Events that are executed at a time, with the lock.
 const SLICE: u32 = 4096;
-/// Real time that a thread has to be woken by another one (ns).
+/// Real time that a thread has to be woken by another one (ns), and that one which was woken has at most to get a core.
 const MOMENT: u64 = 2_000_000;
+const LONGEST: u64 = 5_000_000_000;
 
 /// What is known while all threads wait.
 #[derive(Clone, Copy, Default, Plain)]
@@ -26,7 +29,7 @@ pub struct Idle {
     pub waits: u64,
     /// Polls of programs that [wait for frames](Sim::idles), which may be as long as they run.
     pub stands: u64,
-    /// How many there were when all threads were first seen to wait, and the real time then (ns).
+    /// How many there were when all threads were first seen to wait, and the real time then (ns); 0: that is long enough.
     seen: (u64, u64),
     /// The time-out that is next for a process alone, and the real time at which it may happen (ns).
     timeout: (u64, u64),
@@ -50,9 +53,16 @@ impl Engine<'_> {
                 if sim.idle.seen.0 != sim.idle.waits {
                     sim.idle.seen = (sim.idle.waits, now);
                 }
-                let at = sim.idle.seen.1 + MOMENT;
-                if now < at {
-                    return Some(at);
+                let since = sim.idle.seen.1;
+                if now < since + MOMENT {
+                    return Some(since + MOMENT);
+                }
+                if now < since + LONGEST {
+                    let mut others = sim.actors.used().iter().filter(|a| for_others(a));
+                    if others.any(|a| is_awake(a.pid, a.tid)) {
+                        return Some(now + MOMENT);
+                    }
+                    sim.idle.seen.1 = 0;
                 }
             }
             let ends_wait = match sim.events.get(place(next.item)).get() {

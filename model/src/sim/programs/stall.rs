@@ -108,7 +108,7 @@ impl Sleeper {
             return false;
         }
         let call = system_call(pid, tid).unwrap_or([0; 256]);
-        let asleep = call[0].is_ascii_digit();
+        let asleep = call[0].is_ascii_digit() && !is_awake(pid, tid);
         let same = self.seen.as_ref().is_some_and(|(_, thread, before)| (*thread, before) == (tid, &call));
         self.seen = Some((Instant::now(), tid, call));
         asleep && same
@@ -117,12 +117,25 @@ impl Sleeper {
 
 /// The number of the system call that a thread is in and its arguments; `running` if it is in none.
 fn system_call(pid: u32, tid: u32) -> io::Result<SystemCall> {
+    of_thread(pid, tid, "syscall")
+}
+
+/// Whether a thread runs, wants to, or waits for the machine (state D: for a page, a file, a lock of the kernel's), which a busy
+/// one makes it do for long. Not if it sleeps for what others do, or has ended.
+pub(crate) fn is_awake(pid: u32, tid: u32) -> bool {
+    let Ok(stat) = of_thread(pid, tid, "stat") else { return false };
+    // The name, in parentheses, may hold anything.
+    let state = stat.iter().rposition(|&byte| byte == b')').and_then(|at| stat.get(at + 2));
+    matches!(state, Some(b'R' | b'D'))
+}
+
+/// What the kernel says in a file of a thread, cut off; zeroes follow shorter text.
+fn of_thread(pid: u32, tid: u32, file: &str) -> io::Result<[u8; 256]> {
     let mut path = [0; 64];
     let mut rest = &mut path[..];
-    write!(rest, "/proc/{pid}/task/{tid}/syscall")?;
+    write!(rest, "/proc/{pid}/task/{tid}/{file}")?;
     let length = 64 - rest.len();
     let mut text = [0; 256];
-    // Longer text is cut off, and zeroes follow shorter text.
     let _ = File::open(OsStr::from_bytes(&path[..length]))?.read(&mut text)?;
     Ok(text)
 }
@@ -238,6 +251,40 @@ mod tests {
         runner.join().unwrap();
         sleeper.join().unwrap();
         assert_eq!(found, (true, false));
+    }
+
+    /// As a thread that waits for a page of a slow disk does: its parent's memory is a child's until that ends (vfork).
+    #[test]
+    #[allow(unsafe_code)]
+    fn a_thread_that_waits_for_the_machine_does_not_sleep() {
+        use std::sync::mpsc;
+
+        extern "C" fn child(_: *mut libc::c_void) -> libc::c_int {
+            // SAFETY: sleeps.
+            unsafe { libc::usleep(300_000) };
+            0
+        }
+        let (tell, told) = mpsc::channel();
+        let waits = std::thread::spawn(move || {
+            tell.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
+            let mut stack = vec![0u128; 4096];
+            let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+            // SAFETY: the child has a stack of its own, which lives until it has ended, and makes system calls only.
+            let child = unsafe {
+                libc::clone(child, stack.as_mut_ptr_range().end.cast(), flags, std::ptr::null_mut())
+            };
+            // SAFETY: a child of ours; the status is not wanted.
+            unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+        });
+        let tid = told.recv().unwrap();
+        let mut sleeper = Sleeper::default();
+        let slept = (0..20).any(|_| {
+            std::thread::sleep(LOOK);
+            sleeper.sleeps_on(std::process::id(), tid, LOOK)
+        });
+        assert!(!slept && is_awake(std::process::id(), tid));
+        waits.join().unwrap();
+        assert!(!is_awake(std::process::id(), tid), "it has ended");
     }
 
     /// See [`crate::sim::threads::prepare`].
