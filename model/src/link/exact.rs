@@ -103,9 +103,12 @@ impl WireEnd {
         let leaves_unseen = leaving.is_some() && !mode.makes_frames();
         let at = if leaves_unseen { Time::default() } else { area.since_start(env.now()) };
         self.frame.resize(frames::MAX_ROCE_FRAME, 0);
-        for piece in frames::pieces(p) {
-            let headers = frames::headers(&piece.packet);
-            let len = frame::len(&path, headers.bth.opcode, piece.len);
+        let mtu = frames::mtu(p);
+        for n in 0..p.count {
+            let nth = (p.count > 1).then(|| frames::nth(p, n));
+            let packet = nth.as_ref().unwrap_or(p);
+            let (headers, part) = (frames::headers(packet), frames::part(p, mtu, n));
+            let len = frame::len(&path, headers.bth.opcode, part.len());
             if leaving.is_some() {
                 // What a fault does to others does not change a frame that has left.
                 if mode.has_faults() {
@@ -114,9 +117,9 @@ impl WireEnd {
                 let place = self.cable.outbox.place(area.outside(), (way.0, &path, len), env);
                 path.network.set_id(place);
             }
-            let fill = |to: &mut [u8]| Ok(env.fetch(&p.payload, piece.offset, to)?);
+            let fill = |to: &mut [u8]| Ok(env.fetch(&p.payload, part.start, to)?);
             let make =
-                |to: &mut [u8]| frames::encode::<Unsent>(&headers, &path, piece.len, to, fill).map(drop);
+                |to: &mut [u8]| frames::encode::<Unsent>(&headers, &path, part.len(), to, fill).map(drop);
             let made = match leaves_unseen {
                 true => self.cable.outbox.make((way.0, &path, len), make),
                 false => make(&mut self.frame),
@@ -124,7 +127,7 @@ impl WireEnd {
             // The sender's memory is gone, and with it the rest of the message.
             if made.is_err() {
                 env.note(journal::one(p.src.card, p.src_qpn));
-                return world.unread(&piece.packet, env);
+                return world.unread(packet, env);
             }
             if leaves_unseen {
                 continue;

@@ -1,5 +1,7 @@
 //! Packets to frames and back.
 
+use std::ops::Range;
+
 use crate::encapsulation::Encapsulation;
 use crate::packet::{Packet, Payload, PortId};
 use crate::wire::{self, frame, DropReason, EncodeError, Extra, Frame, Headers, Icrc, Path, Transport};
@@ -15,14 +17,12 @@ pub(crate) const LONGEST_FRAME: usize = fpga_regs::MAX_FRAME as usize;
 const _: () = assert!(LONGEST_FRAME >= MAX_ROCE_FRAME);
 
 /// A packet of a train, and the part of the train's payload that it carries.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Piece {
     /// The packet, without its payload.
     pub packet: Packet,
-    /// Where its payload begins in the train's.
-    pub offset: usize,
-    /// Bytes of its payload.
-    pub len: usize,
+    /// Where its payload is in the train's.
+    pub part: Range<usize>,
 }
 
 /// Bytes of payload of each packet of a train but the last: the path MTU of its sender.
@@ -37,24 +37,31 @@ pub fn mtu(train: &Packet) -> usize {
     MTUS.into_iter().find(fits).unwrap_or_else(|| len.div_ceil(train.count as usize))
 }
 
+/// Packet `n` of a train, from 0, without its payload.
+pub fn nth(train: &Packet, n: u32) -> Packet {
+    let mut packet = Packet { payload: Payload::None, ..*train };
+    packet.become_nth(n);
+    packet
+}
+
+/// Where the payload of packet `n` of a train is in the train's, with its [`mtu`].
+pub fn part(train: &Packet, mtu: usize, n: u32) -> Range<usize> {
+    let (start, len) = (n as usize * mtu, train.payload.len());
+    let end = if n + 1 == train.count { len } else { start + mtu };
+    start..end.max(start)
+}
+
 /// The packets of a train, in order.
 pub fn pieces(train: &Packet) -> impl Iterator<Item = Piece> + '_ {
     let mtu = mtu(train);
-    (0..train.count).map(move |n| {
-        let end = n + 1 == train.count;
-        let offset = n as usize * mtu;
-        let len = if end { train.payload.len().saturating_sub(offset) } else { mtu };
-        let mut packet = Packet { payload: Payload::None, ..*train };
-        packet.become_nth(n);
-        Piece { packet, offset, len }
-    })
+    (0..train.count).map(move |n| Piece { packet: nth(train, n), part: part(train, mtu, n) })
 }
 
 /// The transport headers of a single packet.
 pub fn headers(p: &Packet) -> Headers {
     let mut h = Headers::default();
     h.bth.opcode = p.opcode();
-    h.bth.solicited = p.solicited;
+    h.bth.solicited = p.solicited && p.last;
     h.bth.pkey = PKEY;
     h.bth.dest_qp = p.dest_qpn;
     h.bth.ack_request = p.ack_req;

@@ -144,10 +144,10 @@ fn bytes(len: usize) -> Vec<u8> {
 fn encoded(piece: &Piece, path: &Path, payload: &[u8]) -> Vec<u8> {
     let mut out = vec![0xee; MAX_ROCE_FRAME];
     let fill = |to: &mut [u8]| {
-        to.copy_from_slice(&payload[piece.offset..][..piece.len]);
+        to.copy_from_slice(&payload[piece.part.clone()]);
         Ok::<(), EncodeError>(())
     };
-    let (_, len) = encode(&headers(&piece.packet), path, piece.len, &mut out, fill).unwrap();
+    let (_, len) = encode(&headers(&piece.packet), path, piece.part.len(), &mut out, fill).unwrap();
     out.truncate(len);
     out
 }

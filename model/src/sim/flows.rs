@@ -128,7 +128,7 @@ impl Engine<'_> {
             return;
         };
         let bytes =
-            frames::pieces(train).skip(from as usize).map(|p| p.packet.wire_bytes(p.len as u32)).sum();
+            frames::pieces(train).skip(from as usize).map(|p| p.packet.wire_bytes(p.part.len() as u32)).sum();
         card.never_left(by.port, (train.count - from).into(), bytes);
     }
 

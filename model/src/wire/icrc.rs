@@ -16,78 +16,72 @@ const ONES: u32 = 0x2144_df1c;
 const LONGEST_HEAD: usize = Ipv6::BYTES + Udp::BYTES + Bth::BYTES;
 const SHORT: usize = 64;
 
+/// What the sum is of, as far as it is copied: what may change in it is all ones.
+type Row = [u8; LONGEST_HEAD + SHORT];
+
 /// The ICRC of an IPv4 packet, given its parts: `rest` is all between BTH and ICRC.
 #[inline]
 pub fn ipv4(ip: &[u8; Ipv4::BYTES], udp: &[u8; Udp::BYTES], bth: &[u8; Bth::BYTES], rest: &[u8]) -> u32 {
-    const UDP_AT: usize = Ipv4::BYTES;
-    let mut head = [0; Ipv4::BYTES + Udp::BYTES + Bth::BYTES];
-    head[..UDP_AT].copy_from_slice(ip);
-    head[1] = 0xff; // type of service
-    head[8] = 0xff; // time to live
-    head[10] = 0xff; // header checksum
-    head[11] = 0xff;
-    transport::<{ UDP_AT }>(&mut head, udp, bth, rest)
+    let mut row: Row = [0; size_of::<Row>()];
+    row[..Ipv4::BYTES].copy_from_slice(ip);
+    row[1] = 0xff; // type of service
+    row[8] = 0xff; // time to live
+    row[10] = 0xff; // header checksum
+    row[11] = 0xff;
+    transport(row, Ipv4::BYTES, (udp, bth, rest))
 }
 
 /// The ICRC of an IPv6 packet, given its parts: `rest` is all between BTH and ICRC.
 #[inline]
 pub fn ipv6(ip: &[u8; Ipv6::BYTES], udp: &[u8; Udp::BYTES], bth: &[u8; Bth::BYTES], rest: &[u8]) -> u32 {
-    const UDP_AT: usize = Ipv6::BYTES;
-    let mut head = [0; Ipv6::BYTES + Udp::BYTES + Bth::BYTES];
-    head[..UDP_AT].copy_from_slice(ip);
-    mask_route(&mut head);
-    transport::<{ UDP_AT }>(&mut head, udp, bth, rest)
+    transport(with_route(ip), Ipv6::BYTES, (udp, bth, rest))
 }
 
 /// The ICRC of a RoCEv1 packet, given its parts: `rest` is all between BTH and ICRC.
 #[inline]
 pub fn grh(grh: &[u8; Ipv6::BYTES], bth: &[u8; Bth::BYTES], rest: &[u8]) -> u32 {
-    const BTH_AT: usize = Ipv6::BYTES;
-    let mut head = [0; Ipv6::BYTES + Bth::BYTES];
-    head[..BTH_AT].copy_from_slice(grh);
-    mask_route(&mut head);
-    head[BTH_AT..].copy_from_slice(bth);
-    sum(BTH_AT, &mut head, rest)
+    sum(with_route(grh), Ipv6::BYTES, (bth, rest))
 }
 
-/// What may change in an IPv6 header, or a global route header.
+/// Begins with an IPv6 header, or a global route header.
 #[inline]
-fn mask_route(head: &mut [u8]) {
-    head[0] |= 0x0f; // traffic class and flow label
-    head[1] = 0xff;
-    head[2] = 0xff;
-    head[3] = 0xff;
-    head[7] = 0xff; // hop limit
+fn with_route(head: &[u8; Ipv6::BYTES]) -> Row {
+    let mut row: Row = [0; size_of::<Row>()];
+    row[..Ipv6::BYTES].copy_from_slice(head);
+    row[0] |= 0x0f; // traffic class and flow label
+    row[1] = 0xff;
+    row[2] = 0xff;
+    row[3] = 0xff;
+    row[7] = 0xff; // hop limit
+    row
 }
 
-#[inline]
-fn transport<const UDP_AT: usize>(
-    head: &mut [u8],
-    udp: &[u8; Udp::BYTES],
-    bth: &[u8; Bth::BYTES],
-    rest: &[u8],
+/// Goes on with the UDP header.
+#[inline(always)]
+fn transport(
+    mut row: Row,
+    udp_at: usize,
+    (udp, bth, rest): (&[u8; Udp::BYTES], &[u8; Bth::BYTES], &[u8]),
 ) -> u32 {
-    let bth_at = UDP_AT + Udp::BYTES;
-    head[UDP_AT..bth_at].copy_from_slice(udp);
-    head[UDP_AT + 6] = 0xff; // UDP checksum
-    head[UDP_AT + 7] = 0xff;
-    head[bth_at..bth_at + Bth::BYTES].copy_from_slice(bth);
-    sum(bth_at, head, rest)
+    row[udp_at..][..Udp::BYTES].copy_from_slice(udp);
+    row[udp_at + 6] = 0xff; // UDP checksum
+    row[udp_at + 7] = 0xff;
+    sum(row, udp_at + Udp::BYTES, (bth, rest))
 }
 
-#[inline]
-fn sum(bth_at: usize, head: &mut [u8], rest: &[u8]) -> u32 {
-    head[bth_at + 4] = 0xff; // resv8a: FECN, BECN and reserved bits
+/// Goes on with the BTH, and ends.
+#[inline(always)]
+fn sum(mut row: Row, bth_at: usize, (bth, rest): (&[u8; Bth::BYTES], &[u8])) -> u32 {
+    let head = bth_at + Bth::BYTES;
+    row[bth_at..head].copy_from_slice(bth);
+    row[bth_at + 4] = 0xff; // resv8a: FECN, BECN and reserved bits
     let mut crc = Hasher::new_with_initial(ONES);
     if rest.len() <= SHORT {
         // The end of an update takes as long as all of so few bytes.
-        let mut all = [0; LONGEST_HEAD + SHORT];
-        let (to_head, behind) = all.split_at_mut(head.len());
-        to_head.copy_from_slice(head);
-        behind[..rest.len()].copy_from_slice(rest);
-        crc.update(&all[..head.len() + rest.len()]);
+        row[head..][..rest.len()].copy_from_slice(rest);
+        crc.update(&row[..head + rest.len()]);
     } else {
-        crc.update(head);
+        crc.update(&row[..head]);
         crc.update(rest);
     }
     crc.finalize()

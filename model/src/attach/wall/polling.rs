@@ -58,18 +58,19 @@ impl Poller {
         areas.for_each(|area| area.reading().end_polling());
     }
 
-    /// Receives, unless another thread, program or the keeper does.
+    /// Receives, unless another thread, program or the keeper does. Whether something has come.
     #[cold]
-    pub fn receive(&self, runner: &Runner, function: &Function) {
+    pub fn receive(&self, runner: &Runner, function: &Function) -> bool {
         let mut inner = match self.inner.try_lock() {
             Ok(inner) => inner,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
+            Err(TryLockError::WouldBlock) => return false,
         };
         // SAFETY: a card of this net.
         if !unsafe { Device::is_alone(runner.net().card(function.card), function.index) } {
-            return;
+            return false;
         }
+        let mut came = false;
         let Inner { readers, arrivals, stuck } = &mut *inner;
         for (&Port { id, socket }, reader) in self.ports.iter().zip(readers) {
             let Some(area) = runner.net().link.outside().port(id) else { continue };
@@ -83,7 +84,9 @@ impl Poller {
                 if !more.unwrap_or(true) {
                     break;
                 }
+                came = true;
             }
         }
+        came
     }
 }
