@@ -54,7 +54,9 @@ pub enum PortSpecError {
     #[error("`{0}`: a medium is net, udp:ADDRESS, dgram:LOCAL,REMOTE, stream:PATH, tap:NAME or packet:NAME")]
     Medium(String),
     /// Not an address that a socket can have.
-    #[error("`{0}` is not one IPv4 or IPv6 address of this machine")]
+    #[error(
+        "`{0}` is not one IPv4 or IPv6 address of this machine, like 10.0.0.1 or fd00::1: no name, brackets or port"
+    )]
     Address(String),
     /// An address that others on the same link have, too, and that another link may have.
     #[error(
