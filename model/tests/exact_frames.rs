@@ -57,10 +57,10 @@ fn encoded(path: &Path, train: &Packet, payload: &[u8]) -> Vec<Vec<u8>> {
     let one = |piece: model::link::frames::Piece| {
         let mut out = vec![0xee; MAX_ROCE_FRAME];
         let fill = |to: &mut [u8]| {
-            to.copy_from_slice(&payload[piece.offset..][..piece.len]);
+            to.copy_from_slice(&payload[piece.part.clone()]);
             Ok::<(), EncodeError>(())
         };
-        let (_, len) = encode(&headers(&piece.packet), path, piece.len, &mut out, fill).expect("encodes");
+        let (_, len) = encode(&headers(&piece.packet), path, piece.part.len(), &mut out, fill).expect("encodes");
         out.truncate(len);
         out
     };
