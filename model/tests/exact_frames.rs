@@ -60,7 +60,8 @@ fn encoded(path: &Path, train: &Packet, payload: &[u8]) -> Vec<Vec<u8>> {
             to.copy_from_slice(&payload[piece.part.clone()]);
             Ok::<(), EncodeError>(())
         };
-        let (_, len) = encode(&headers(&piece.packet), path, piece.part.len(), &mut out, fill).expect("encodes");
+        let (_, len) =
+            encode(&headers(&piece.packet), path, piece.part.len(), &mut out, fill).expect("encodes");
         out.truncate(len);
         out
     };

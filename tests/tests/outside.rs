@@ -269,6 +269,28 @@ fn what_cannot_be_is_refused() {
     assert!(error.contains("is in use: another net has this address"), "{error}");
 }
 
+/// What was collected is sent with the answer to what was sent before. What is posted after that leaves at once, as ever: its
+/// program need not poll.
+#[test]
+fn a_message_after_collected_ones_waits_for_no_poll() {
+    let (one, other) = (net_at(loopback_address()), net_at(loopback_address()));
+    let (a, b) = (one.open(0), other.open(0));
+    let (x, y) = connect(&a, &b, Options { depth: 64, ..options() });
+    let sges = [x.sge(0, 8)];
+    for _ in 0..8 {
+        (0..7).for_each(|n| y.recv(n, &[y.sge(0, 8)]));
+        // The first one is on its way while the others are posted.
+        (0..6).for_each(|n| x.post(&[x.wr(n, WqeOpcode::SEND, &sges)]));
+        (0..6).for_each(|n| _ = y.expect(n));
+        // The answers are there before the first poll, which finds all.
+        std::thread::sleep(Duration::from_millis(50));
+        (0..6).for_each(|n| _ = x.expect(n));
+        x.post(&[x.wr(6, WqeOpcode::SEND, &sges)]);
+        y.expect(6);
+        x.expect(6);
+    }
+}
+
 /// Whole frames stay in the net: nobody may wait for those of such a port.
 #[test]
 fn raw_packets_are_refused() {

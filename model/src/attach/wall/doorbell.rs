@@ -7,16 +7,12 @@ use std::sync::atomic::Ordering;
 
 use super::env::WallEnv;
 use super::runner::Runner;
-use super::scratch::Again;
 use crate::cells::QpBells;
 use crate::device::tables::MAX_QPS;
 use crate::express::{send, End, Lane};
 use crate::here::Here;
 use crate::segment::{Entry, Island, Segment};
 use crate::world::{World, MAX_CARDS};
-
-/// Of a queue pair that waits for more messages to leave with, one doorbell of so many is looked at.
-const LOOK: u32 = 8;
 
 impl<S: Borrow<Segment>> Runner<S> {
     /// A queue pair will send again soon: fetches the lines that this takes. With many queue pairs in turn none of them
@@ -35,9 +31,6 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// A send doorbell rang: runs the QP. False: others were in the way all the time, and it is pending.
     #[inline]
     pub fn ring(&self, card: u16, qp: u16, producer: u32) -> bool {
-        if self.outside && producer % LOOK != 0 && self.gathering.has(Again { card, qp, all: false }) {
-            return true;
-        }
         let bells = self.bells(card, qp);
         let label = bells.label();
         let island = match self.segment().enter(label) {

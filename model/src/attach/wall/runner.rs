@@ -75,9 +75,7 @@ pub(crate) struct Runner<S: Borrow<Segment> = Segment> {
     /// Queue pairs of this process that could not be run when they had to be.
     pending: Pending,
     /// Queue pairs of this process with messages that wait for others to leave with.
-    pub(super) gathering: Pending,
-    /// A port leads outside: only there messages wait so.
-    pub(super) outside: bool,
+    gathering: Pending,
 }
 
 // SAFETY: `scratch` and the contents of `routes` are used with the lock of their island only; without it only their
@@ -88,14 +86,12 @@ unsafe impl<S: Borrow<Segment> + Sync> Sync for Runner<S> {}
 
 impl<S: Borrow<Segment>> Runner<S> {
     pub fn new(membership: Membership<S>) -> Self {
-        let outside = membership.net().link.outside().any();
         Runner {
             membership,
             routes: Routes::default(),
             scratch: [const { OnceLock::new() }; ISLANDS],
             pending: Pending::default(),
             gathering: Pending::default(),
-            outside,
         }
     }
 
