@@ -125,16 +125,17 @@ pub unsafe extern "C" fn free_context(context: *mut ibv_context) {
             write_hook::forget((*context).cmd_fd);
             fork::closing(context);
             let open = Box::from_raw(std::mem::replace(&mut (*whole).open, null_mut()));
+            let library = open.library;
+            library.set_ops(context, &fork::REFUSED);
             open.events.stop();
-            let (library, left) = (open.library, open.objects.abandon(&open.device));
+            let left = open.objects.abandon(&open.device);
             drop(open);
             if !left {
                 library.uninit_context(context);
                 libc::free(whole.cast());
                 return;
             }
-            // Through what it still has pointers to the program comes to the context: that stays, and refuses.
-            library.set_ops(context, &fork::REFUSED);
+            // Through what it still has pointers to the program comes to the context: that stays.
             for fd in [&mut (*context).cmd_fd, &mut (*context).async_fd] {
                 libc::close(std::mem::replace(fd, -1));
             }

@@ -86,7 +86,7 @@ unsafe extern "C" fn child() {
 /// Says once in each process why its calls fail.
 #[cold]
 pub fn refuse() -> c_int {
-    static SAID: AtomicU32 = AtomicU32::new(0);
+    static SAID: AtomicU32 = AtomicU32::new(NEVER);
     if SAID.swap(generation(), Ordering::Relaxed) != generation() {
         model::tell!(
             "verbena: a device that was opened before fork(), or is closed, does not work: open it again"

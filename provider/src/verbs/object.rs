@@ -19,8 +19,8 @@ pub trait Object {
     fn shut(&mut self) {}
 }
 
-/// By their addresses, each with what ends it: those that end first, then the others.
-type Left = BTreeMap<(bool, usize), unsafe fn(usize)>;
+/// By their addresses, each with what ends it, in its card, too, or not: those that end first, then the others.
+type Left = BTreeMap<(bool, usize), unsafe fn(usize, bool)>;
 
 /// The objects of a context that its program has not destroyed.
 pub struct Objects {
@@ -67,7 +67,7 @@ impl Objects {
     }
 
     /// Ends all that are left, in their card, too; true if there were any. Their memory stays, as the program may still come
-    /// with pointers to it.
+    /// with pointers to it. Of a queue whose memory the program has lent (`ibv_alloc_parent_domain`) it takes that back.
     ///
     /// # Safety
     /// No other thread uses them, and their context refuses everything from now on.
@@ -75,10 +75,9 @@ impl Objects {
         let left = self.left().map(|mut left| std::mem::take(&mut *left)).unwrap_or_default();
         for (&(_, object), end) in &left {
             // A card that is lost would be asked in vain, and for long.
-            if device.check().is_ok() {
-                // SAFETY: in the list are objects that live, each once, with the function of its type.
-                unsafe { end(object) };
-            }
+            let in_card = device.check().is_ok();
+            // SAFETY: in the list are objects that live, each once, with the function of its type.
+            unsafe { end(object, in_card) };
         }
         !left.is_empty()
     }
@@ -86,12 +85,14 @@ impl Objects {
 
 /// # Safety
 /// `object` must be the address of a live one, whose contents nobody uses any more.
-unsafe fn abandon<T: Object>(object: usize) {
+unsafe fn abandon<T: Object>(object: usize, in_card: bool) {
     let object = object as *mut T;
     // SAFETY: as the caller promises.
     unsafe {
         (*object).shut();
-        object.drop_in_place();
+        if in_card {
+            object.drop_in_place();
+        }
     }
 }
 
