@@ -71,7 +71,8 @@ impl<'a> WallEnv<'a> {
     /// The end of a run.
     #[inline]
     pub fn end(&mut self) {
-        if self.mode.is_linked() {
+        // Also where links have come back in this run, and packets travel as values again.
+        if self.scratch.wire.is_some() {
             self.with_wire(|wire, area, env| wire.end_run(area, env));
         }
         self.scratch.free.extend(self.kept.iter_mut().filter_map(Option::take));

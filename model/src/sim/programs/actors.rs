@@ -210,6 +210,8 @@ impl Sim {
                     self.left_at = self.left_at.max(a.now());
                     let left = &mut self.members_left[a.member as usize];
                     *left = (*left).max(a.now());
+                    // It may just have woken another one.
+                    self.idle.waits += 1;
                 }
                 a.state = State::Free;
                 a.serial += 1;
