@@ -51,6 +51,7 @@ impl Options {
                          (with --loopback, before the test's name, both get verbena0)"
                     ),
                     "-p" | "--port" => bail!("leave out `{argument}`: a free port is chosen for each run"),
+                    "--" => bail!("leave out `--`: what is behind {test} is perftest's anyway"),
                     "--net" => bail!("leave out `{argument}`: each run has a net of its own"),
                     name if ours.iter().any(|ours| name == format!("--{ours}")) => {
                         bail!("`{name}` is no option of perftest's: put it before {test}")
@@ -120,6 +121,11 @@ mod tests {
         let ours = ["clock", "card", "loopback", "out", "roce-v1", "mtu", "port", "gid"];
         let command = Command::new("perftest").args(ours.map(|name| clap::Arg::new(name).long(name)));
         Options::read("ib_send_bw", &words, &command)
+    }
+
+    #[test]
+    fn a_separator_would_end_the_options() {
+        assert!(read("-n 100 -- -a").unwrap_err().to_string().contains("leave out `--`"));
     }
 
     #[test]
