@@ -71,9 +71,12 @@ impl<'a> WallEnv<'a> {
     /// The end of a run.
     #[inline]
     pub fn end(&mut self) {
-        // Also where links have come back in this run, and packets travel as values again.
         if self.scratch.wire.is_some() {
             self.with_wire(|wire, area, env| wire.end_run(area, env));
+            if !self.mode.is_linked() {
+                // A capture has ended, or links have come back: packets travel as values again.
+                self.scratch.wire = None;
+            }
         }
         self.scratch.free.extend(self.kept.iter_mut().filter_map(Option::take));
         self.scratch.end();
